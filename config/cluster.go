@@ -170,7 +170,7 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 			gone = append(gone, was.Name)
 			continue
 		}
-		declared[i].System = was.System // the file does not know it
+		declared[i].System, declared[i].State = was.System, was.State // the file does not know them
 		shards = append(shards, declared[i])
 		declared = slices.Delete(declared, i, i+1)
 	}

@@ -16,7 +16,9 @@ type Move struct {
 	Group    string   `json:"group,omitempty"` // see Table.Group
 	Kind     MoveKind `json:"kind"`
 	// Shard is the shard that joins, is drained or is removed, if the job is about one.
-	Shard string    `json:"shard,omitempty"`
+	Shard string `json:"shard,omitempty"`
+	// Join describes the shard that joins.
+	Join  *Shard    `json:"join,omitempty"`
 	User  string    `json:"user,omitempty"` // who asked for the job
 	Proxy string    `json:"proxy"`          // the proxy that runs the job
 	State MoveState `json:"state"`
@@ -71,6 +73,8 @@ type MoveOptions struct {
 	Until int `json:"until,omitempty"`
 	// AllowAsync allows shards whose standbys are all asynchronous.
 	AllowAsync bool `json:"allow_async,omitempty"`
+	// Stay leaves all buckets where they are when a shard has joined.
+	Stay bool `json:"stay,omitempty"`
 }
 
 // VerifyRows is the value of MoveOptions.Verify that has each round compare rows, not only count
@@ -115,6 +119,11 @@ func (r *Round) Carries(bucket int, from, to string) bool {
 
 // clone makes m independent of the move it was copied from.
 func (m *Move) clone() {
+	if m.Join != nil {
+		j := *m.Join
+		j.Hosts, j.Options = slices.Clone(j.Hosts), maps.Clone(j.Options)
+		m.Join = &j
+	}
 	if m.Round == nil {
 		return
 	}
@@ -136,10 +145,48 @@ func (s *Snapshot) FindMove(id string) *Move {
 	return &s.Moves[i]
 }
 
+// Carries reports whether the job carries rows. Others change the set of shards.
+func (m *Move) Carries() bool { return m.Kind != MoveJoin && m.Kind != MoveLeave }
+
+// Holding returns the job that changes the set of shards and holds statements meanwhile, nil if
+// there is none. Jobs that carry rows begin no rounds then.
+func (s *Snapshot) Holding() *Move {
+	for i := range s.Moves {
+		if m := &s.Moves[i]; !m.Carries() && m.Round != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// Joining returns the job by which a shard is being made ready to join, nil if there is none.
+func (s *Snapshot) Joining() *Move {
+	for i := range s.Moves {
+		if m := &s.Moves[i]; m.Kind == MoveJoin && m.State == MovePreparing {
+			return m
+		}
+	}
+	return nil
+}
+
+// Server describes the server of a shard, also of one that has not joined yet. The result is read
+// only.
+func (s *Snapshot) Server(shard string) (*Shard, bool) {
+	if sh, ok := s.Shard(shard); ok {
+		return sh, true
+	}
+	for i := range s.Moves {
+		if m := &s.Moves[i]; m.Kind == MoveJoin && m.Shard == shard && m.Join != nil {
+			return m.Join, true
+		}
+	}
+	return nil, false
+}
+
 // Carrying returns the job that carries rows of a database, nil if there is none.
 func (s *Snapshot) Carrying(database string) *Move {
 	for i := range s.Moves {
-		if m := &s.Moves[i]; m.Database == database && m.Kind != MoveJoin && m.Kind != MoveLeave {
+		if m := &s.Moves[i]; m.Database == database && m.Carries() {
 			return m
 		}
 	}

@@ -43,14 +43,7 @@ func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 	case len(old.Placement) >= n && sameShares(&old, s):
 		return // keeps explicit moves, if there were any
 	}
-	p := placer{shards: shards, keys: make([]uint64, len(shards)), held: make([]int, len(shards))}
-	index := make(map[string]uint16, len(shards))
-	for i := range shards {
-		h := fnv.New64a()
-		h.Write([]byte(shards[i].Name))
-		p.keys[i] = h.Sum64()
-		index[shards[i].Name] = uint16(i)
-	}
+	p, index := newPlacer(shards)
 	s.Placement = make([]uint16, max(s.BucketCount, len(old.Placement)))
 	for b := range s.Placement {
 		s.Placement[b] = Unused
@@ -67,13 +60,51 @@ func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 			s.Placement[b] = p.best(b, func(int) bool { return true })
 		}
 	}
+	p.release(s.Placement[s.BucketCount:], s.BucketCount)
 	p.place(s.Placement[:s.BucketCount], pins, index)
+}
+
+// Balanced returns a placement in which each shard holds its quota, and that differs from a given
+// one by as few buckets as possible.
+func (s *Snapshot) Balanced(from []uint16) []uint16 {
+	to := slices.Clone(from)
+	p, index := newPlacer(s.Shards)
+	p.release(to[s.BucketCount:], s.BucketCount)
+	p.place(to[:s.BucketCount], s.Pins, index)
+	return to
+}
+
+// newPlacer returns a placer, and the indexes of shards by name. A shard that is being drained
+// counts as one of weight 0.
+func newPlacer(shards []Shard) (*placer, map[string]uint16) {
+	p := &placer{shards: slices.Clone(shards), keys: make([]uint64, len(shards)), held: make([]int, len(shards))}
+	index := make(map[string]uint16, len(shards))
+	for i := range shards {
+		h := fnv.New64a()
+		h.Write([]byte(shards[i].Name))
+		p.keys[i] = h.Sum64()
+		index[shards[i].Name] = uint16(i)
+		if shards[i].State == ShardDraining {
+			p.shards[i].Weight = 0
+		}
+	}
+	return p, index
+}
+
+// release takes the buckets of pinned values off shards that are being drained. first is the
+// number of the first bucket.
+func (p *placer) release(buckets []uint16, first int) {
+	for i, at := range buckets {
+		if at != Unused && int(at) < len(p.shards) && p.shards[at].State == ShardDraining {
+			buckets[i] = p.best(first+i, func(i int) bool { return p.shards[i].State != ShardDraining })
+		}
+	}
 }
 
 // sameShares reports whether shards, weights and pins are the same, in the same order.
 func sameShares(a, b *Snapshot) bool {
 	return slices.Equal(a.Pins, b.Pins) && slices.EqualFunc(a.Shards, b.Shards, func(x, y Shard) bool {
-		return x.Name == y.Name && x.Weight == y.Weight
+		return x.Name == y.Name && x.Weight == y.Weight && (x.State == ShardDraining) == (y.State == ShardDraining)
 	})
 }
 

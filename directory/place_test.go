@@ -255,3 +255,31 @@ func checkQuotas(t *testing.T, what string, old, s *Snapshot) {
 		}
 	}
 }
+
+// TestBalanced: a placement that jobs have made follows a new shard as the cluster's own does, and
+// a shard that is being drained counts as one without weight.
+func TestBalanced(t *testing.T) {
+	shards := []Shard{{Name: "a", Hosts: []string{"a:1"}, Weight: 1}, {Name: "b", Hosts: []string{"b:1"}, Weight: 1}}
+	s := New(64, "a", shards)
+	from := slices.Clone(s.Placement)
+	from[0], from[1] = 1-from[0], 1-from[1]
+	s.SetShards(append(slices.Clone(shards), Shard{Name: "c", Hosts: []string{"c:1"}, Weight: 1}), nil)
+	to, held := s.Balanced(from), map[uint16]int{}
+	for b := range to {
+		held[to[b]]++
+		if to[b] != from[b] && to[b] != 2 {
+			t.Errorf("bucket %d went from %d to %d", b, from[b], to[b])
+		}
+	}
+	if held[2] != 21 {
+		t.Errorf("the new shard holds %d buckets of 64", held[2])
+	}
+	next := slices.Clone(s.Shards)
+	next[1].State = ShardDraining
+	s.SetShards(next, nil)
+	for b, at := range s.Balanced(to) {
+		if at == 1 || to[b] != 1 && at != to[b] {
+			t.Errorf("bucket %d went from %d to %d", b, to[b], at)
+		}
+	}
+}

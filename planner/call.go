@@ -61,6 +61,12 @@ var (
 		"move_buckets": {
 			name: "move_buckets", params: append([]string{"buckets", "to"}, moveOptions...), alias: []string{"buckets", "to_shard"}, needed: 2, returns: []string{"job"},
 		},
+		"add_shard": {
+			name: "add_shard", params: []string{"name", "hosts", "weight", "rebalance", "max_pause"}, needed: 2, returns: []string{"job"},
+		},
+		"set_shard_state": {name: "set_shard_state", params: []string{"shard", "state"}, needed: 2},
+		"drain_shard":     {name: "drain_shard", params: []string{"name", "max_pause"}, needed: 1, returns: []string{"job"}},
+		"remove_shard":    {name: "remove_shard", params: []string{"name"}, needed: 1},
 		"rebalance": {
 			name: "rebalance", params: append([]string{"strategy", "threshold", "max_moves", "dry_run"}, moveOptions...), returns: []string{"job"}, plans: movePlan,
 		},
@@ -83,6 +89,13 @@ var (
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with", "force_delegation"},
 			alias: []string{"function_name", "distribution_arg_name"}, needed: 1,
 		},
+		"citus_add_node": {
+			name: "add_shard", params: []string{"host", "port", "groupid", "noderole", "nodecluster"}, alias: []string{"nodename", "nodeport"}, needed: 2, returns: []string{"job"},
+		},
+		"citus_drain_node": {
+			name: "drain_shard", params: []string{"host", "port", "shard_transfer_mode", "rebalance_strategy"}, alias: []string{"nodename", "nodeport"}, needed: 2, returns: []string{"job"},
+		},
+		"citus_remove_node": {name: "remove_shard", params: []string{"host", "port"}, alias: []string{"nodename", "nodeport"}, needed: 2},
 		"citus_rebalance_start": {
 			name: "rebalance", params: []string{"strategy", "drain_only", "shard_transfer_mode"}, alias: []string{"rebalance_strategy"}, returns: []string{"job"},
 		},

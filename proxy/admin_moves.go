@@ -54,7 +54,7 @@ func (a adminSource) Moves(ctx context.Context) []console.Move {
 		}
 		for i := range snap.Moves { // jobs that have not been noted yet
 			m := &snap.Moves[i]
-			if m.Database == db && carriesRows(m) && !slices.ContainsFunc(list, func(r schema.MoveRecord) bool { return r.ID == m.ID }) {
+			if m.Database == db && m.Carries() && !slices.ContainsFunc(list, func(r schema.MoveRecord) bool { return r.ID == m.ID }) {
 				out = append(out, a.move(snap, db, &schema.MoveRecord{ID: m.ID, Kind: string(m.Kind), User: m.User, Proxy: m.Proxy, From: []string{}, To: []string{}}, blockers))
 			}
 		}

@@ -140,7 +140,7 @@ func (a adminSource) Shards() []console.Shard {
 			out[i].Open, out[i].Used, out[i].Waiting = out[i].Open+int64(l.Open), out[i].Used+int64(l.Open-l.Idle), out[i].Waiting+int64(l.Waiting)
 		}
 	}
-	for _, on := range snap.Placement[:snap.BucketCount] {
+	for _, on := range snap.PlacementOf(a.database, "")[:snap.BucketCount] {
 		out[on].Buckets++
 	}
 	return out

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -137,6 +138,11 @@ func (cm *commit) intend(a *agreement) error {
 	defer cancel()
 	a.told = true
 	next, err := cm.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if cm.s.tx.everywhere {
+			if err := takenByAll(old, &p); err != nil {
+				return nil, err
+			}
+		}
 		next := old.Clone()
 		a.undo = nil
 		for _, c := range changes {
@@ -158,10 +164,24 @@ func (cm *commit) intend(a *agreement) error {
 	if err == nil {
 		err = cm.s.srv.keeper.spreadVersion(ctx, next.Version)
 	}
+	if e := (*pgerr.Error)(nil); errors.As(err, &e) {
+		return e
+	}
 	if err != nil {
 		return unreachable(err)
 	}
 	cm.s.route.refresh() // this block itself has just changed the declarations
+	return nil
+}
+
+// takenByAll refuses a change in which not every shard has taken part: one has joined meanwhile.
+func takenByAll(snap *directory.Snapshot, p *directory.Pending) error {
+	name, ok := twopc.ParseName(p.ID)
+	for i := range snap.Shards {
+		if sh := snap.Shards[i].Name; ok && sh != name.Decider && !slices.Contains(p.Shards, sh) {
+			return pgerr.New(pgerr.SerializationFailure, "shard %q has joined while the schema was being changed", sh).WithHint("Run the transaction again.")
+		}
+	}
 	return nil
 }
 

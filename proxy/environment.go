@@ -179,6 +179,7 @@ func (rt *routing) refresh() bool {
 		rt.outdated = rt.s.pipe.unsent.Len() > 0 && (rt.outdated || rt.s.pipe.boundUnsent() && rt.relies.concerned(snap, rt.snap, rt.s.db.Name))
 		rt.snap, rt.env = snap, nil
 		rt.hasTables = len(snap.Declared(rt.s.db.Name)) > 0
+		rt.touch.readOnly = slices.ContainsFunc(snap.Shards, func(s directory.Shard) bool { return s.State == directory.ShardReadOnly })
 	}
 	return rt.hasTables
 }

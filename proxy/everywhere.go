@@ -64,7 +64,11 @@ func (e *spread) alone() bool { return e.plan.Change != nil && e.plan.Change.Alo
 
 // everyQuery runs a simple query on every shard.
 func (ev *everywhere) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	if err := ev.mayLock(string(text)); err != nil {
+	err := ev.mayLock(string(text))
+	if err == nil && !isLock(string(text)) {
+		err = ev.s.commit.awaitShards()
+	}
+	if err != nil {
 		return ev.s.route.refuseQuery(err, n)
 	}
 	sql := string(text)
@@ -104,6 +108,9 @@ func (ev *everywhere) everyPart(p *plan.Plan, text string, f *parser.Facts) erro
 	err := error(nil)
 	if !e.locks {
 		err = ev.s.commit.mayChange()
+	}
+	if err == nil {
+		err = ev.s.route.touch.enterEverything()
 	}
 	if err == nil {
 		err = ev.s.write.mayFire(p.Fires)
@@ -326,7 +333,16 @@ func (ev *everywhere) beforeEvery(pl *planned) error {
 	if isLock(string(pl.text)) {
 		return nil // the block is open already
 	}
-	if err := ev.s.commit.mayChange(); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
+	if err := ev.s.commit.mayChange(); err != nil {
+		return err
+	}
+	if err := ev.s.commit.awaitShards(); err != nil {
+		return err
+	}
+	if pl.plan.Change != nil && pl.plan.Change.Alone {
+		return nil
+	}
+	if err := ev.s.route.touch.enterEverything(); err != nil {
 		return err
 	}
 	return ev.s.implicit.openPipe()

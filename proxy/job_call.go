@@ -78,11 +78,6 @@ func mayTake(sh *directory.Shard) error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no buckets", sh.Name, sh.State)
 }
 
-// carriesRows reports whether a job carries rows.
-func carriesRows(m *directory.Move) bool {
-	return m.Kind != directory.MoveJoin && m.Kind != directory.MoveLeave
-}
-
 // noJob refuses a job that is not there.
 func noJob(id string) error {
 	return pgerr.New(pgerr.UndefinedObject, "there is no job %q", id).WithHint("SELECT job, state FROM weft.moves lists the jobs.")
@@ -206,7 +201,7 @@ func (j *jobs) pause(ctx context.Context, reason string, match func(*directory.M
 			ids, busy = nil, false
 			for i := range next.Moves {
 				m := &next.Moves[i]
-				if !carriesRows(m) || !match(m) {
+				if !m.Carries() || !match(m) {
 					continue
 				}
 				ids = append(ids, m.ID)
@@ -242,7 +237,7 @@ func (j *jobs) resume(ctx context.Context, match func(*directory.Move) bool) ([]
 		ids = nil
 		for i := range next.Moves {
 			m := &next.Moves[i]
-			if carriesRows(m) && match(m) && (m.State == directory.MovePaused || m.State == directory.MoveFailed) {
+			if m.Carries() && match(m) && (m.State == directory.MovePaused || m.State == directory.MoveFailed) {
 				// What was prepared is looked for again: who had the job may be gone.
 				m.State, m.Reason = directory.MovePreparing, ""
 				ids = append(ids, m.ID)

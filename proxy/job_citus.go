@@ -20,7 +20,7 @@ func (u moveCall) citus(ctx context.Context, name string) ([][]string, error) {
 	}
 	job := ""
 	for i := range snap.Moves {
-		if m := &snap.Moves[i]; m.Database == u.s.db.Name && carriesRows(m) {
+		if m := &snap.Moves[i]; m.Database == u.s.db.Name && m.Carries() {
 			job = m.ID
 		}
 	}

@@ -48,13 +48,13 @@ func (j *jobs) work(ctx context.Context) {
 		j.s.moving.fences.enroll(ctx, snap)
 		for i := range snap.Moves {
 			m := &snap.Moves[i]
-			if m.State == directory.MovePaused || m.State == directory.MoveFailed || m.Kind == directory.MoveJoin || m.Kind == directory.MoveLeave {
+			if m.State == directory.MovePaused || m.State == directory.MoveFailed {
 				continue
 			}
 			if m.Proxy != j.s.cfg.Proxy && !j.adopt(ctx, m) {
 				continue
 			}
-			j.start(m.ID)
+			j.start(m.ID, m.Kind)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func (j *jobs) adopt(ctx context.Context, m *directory.Move) bool {
 }
 
 // start runs a job unless it runs already.
-func (j *jobs) start(id string) {
+func (j *jobs) start(id string, kind directory.MoveKind) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.running[id] {
@@ -104,7 +104,7 @@ func (j *jobs) start(id string) {
 			defer j.mu.Unlock()
 			delete(j.running, id)
 		}()
-		err := carrier.New(j.config()).Run(j.s.ctx, id, j.s.cfg.Proxy)
+		err := j.run(id, kind)
 		j.history.flush(id)
 		if err != nil && !errors.Is(err, carrier.ErrPaused) && j.s.ctx.Err() == nil {
 			j.s.log.Warn("a move of rows has stopped", "job", id, "err", err)
@@ -114,6 +114,18 @@ func (j *jobs) start(id string) {
 			}
 		}
 	}))
+}
+
+// run works on a job.
+func (j *jobs) run(id string, kind directory.MoveKind) error {
+	switch kind {
+	case directory.MoveJoin:
+		return j.join(j.s.ctx, id)
+	case directory.MoveLeave:
+		// Whoever removes a shard does so itself. If it is gone, the shard stays.
+		return j.endMove(j.s.ctx, id)
+	}
+	return carrier.New(j.config()).Run(j.s.ctx, id, j.s.cfg.Proxy)
 }
 
 // config is what a carrier needs.
@@ -151,11 +163,18 @@ func (j *jobs) watch(ctx context.Context, snap *directory.Snapshot) {
 		if pause <= 0 {
 			pause = carrier.DefaultMaxPause
 		}
+		if !m.Carries() {
+			pause = max(pause, maxShardHold)
+		}
 		if time.Since(since) < pause+roundGrace {
 			continue
 		}
 		late := *m
 		j.seen[m.Round.Key] = time.Now() // tries again after as long
+		if !m.Carries() {
+			j.s.wg.Go(j.s.guarded("late hold of a shard", func() { j.lift(ctx, late.ID, late.Round.Key) }))
+			continue
+		}
 		j.s.wg.Go(j.s.guarded("late round of a move", func() {
 			if err := carrier.Settle(ctx, j.config(), &late, twopc.Force); err != nil && ctx.Err() == nil {
 				j.s.log.Warn("a round of a move cannot be ended", "job", late.ID, "err", err)

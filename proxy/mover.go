@@ -50,6 +50,14 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return u.verifyPlacement(ctx, args)
 	case "move_buckets":
 		return moveCall{u.s}.moveBuckets(ctx, args)
+	case "add_shard":
+		return u.addShard(ctx, args)
+	case "set_shard_state":
+		return nil, u.setShardState(ctx, args)
+	case "drain_shard":
+		return u.drainShard(ctx, args)
+	case "remove_shard":
+		return nil, u.removeShard(ctx, args)
 	case "rebalance":
 		return u.rebalance(ctx, args)
 	case "wait_move":
@@ -80,6 +88,9 @@ func (u *utility) declareTable(ctx context.Context, f *plan.Function, args map[s
 	tell := func(e *pgerr.Error) {
 		u.s.out.tell(e)
 		_ = u.s.out.flushClient()
+	}
+	if err := u.s.commit.awaitShards(); err != nil {
+		return err
 	}
 	req, err := u.request(args)
 	if err != nil {

@@ -330,6 +330,9 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 		if err := rt.s.commit.mayChange(); err != nil {
 			return err
 		}
+		if err := rt.s.commit.awaitShards(); err != nil {
+			return err
+		}
 	}
 	if f.Effects&parser.HoldCursor != 0 && lane != rt.s.lane {
 		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD cannot be on another shard than home").

@@ -38,7 +38,7 @@ func (s *Server) askService(ctx context.Context, shard, database, sql string) ([
 
 // dialSpare returns a connection to a database of a shard, outside of the pool's limits.
 func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*pool.Spare, error) {
-	spec, ok := s.cfg.Snapshot().Shard(shard)
+	spec, ok := s.cfg.Snapshot().Server(shard)
 	if !ok {
 		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
 	}

@@ -11,6 +11,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/quote"
 	"weft/reshard"
 	"weft/wire"
 )
@@ -38,6 +39,8 @@ type touching struct {
 	// pinned is the cluster by whose placement the block goes to its end: its snapshots were taken
 	// then, and see rows where they were. Nil in READ COMMITTED.
 	pinned *directory.Snapshot
+	// readOnly says that the rows of some shard may not be changed.
+	readOnly bool
 	// freed says that pinned was given up: the next statement goes by the newest placement.
 	freed bool
 }
@@ -49,7 +52,28 @@ func (t *touching) begin() { t.known = false }
 func (t *touching) expect(next reshard.Touch) { t.next, t.known = next, true }
 
 // noting reports whether statements of the session's database must say what they touch.
-func (t *touching) noting() bool { return t.s.route.snap != nil && len(t.s.route.snap.Moves) > 0 }
+func (t *touching) noting() bool {
+	return t.s.route.snap != nil && (len(t.s.route.snap.Moves) > 0 || t.readOnly)
+}
+
+// mayWrite refuses a statement that changes rows of a shard that is read only.
+func (t *touching) mayWrite(touch reshard.Touch) error {
+	if touch.Access != reshard.Write {
+		return nil
+	}
+	snap := t.s.route.snap
+	for i := range snap.Shards {
+		if snap.Shards[i].State != directory.ShardReadOnly {
+			continue
+		}
+		if touch.All || slices.ContainsFunc(touch.Buckets, func(b int) bool { return b < len(snap.Placement) && int(snap.Placement[b]) == i }) {
+			name := snap.Shards[i].Name
+			return pgerr.New("25006", "shard %q is read only", name).
+				WithHint("An operator has said so. SELECT weft.set_shard_state(%s, 'active') makes it take writes again.", quote.Literal(name))
+		}
+	}
+	return nil
+}
 
 // enter notes what the statement touches, right before it is sent. It waits for a round that
 // holds the statement. It returns errMoved if the statement must be routed again, because rows
@@ -84,6 +108,19 @@ func (t *touching) enterAll(access reshard.Access) error {
 	}
 }
 
+// enterEverything notes that a command goes to all shards and may change everything there. It goes
+// by the newest snapshot.
+func (t *touching) enterEverything() error {
+	for {
+		t.begin()
+		err := t.enter()
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		t.s.route.refresh()
+	}
+}
+
 // try notes the touch unless a round holds it: then try returns the round's barrier.
 func (t *touching) try() (*reshard.Barrier, error) {
 	t.mu.Lock()
@@ -91,6 +128,11 @@ func (t *touching) try() (*reshard.Barrier, error) {
 	touch := reshard.Everything()
 	if t.known {
 		touch = t.next
+	}
+	if t.readOnly {
+		if err := t.mayWrite(touch); err != nil {
+			return nil, err
+		}
 	}
 	snap := t.s.srv.cfg.Snapshot()
 	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
@@ -123,7 +165,8 @@ func (t *touching) try() (*reshard.Barrier, error) {
 func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
 	was, is := t.pinned.Placement, snap.PlacementOf(t.s.db.Name, "")
 	if touch.All {
-		return !slices.Equal(was, is)
+		// A shard that has joined is not one of the block's.
+		return !slices.Equal(was, is) || len(snap.Shards) != len(t.pinned.Shards)
 	}
 	return slices.ContainsFunc(touch.Buckets, func(b int) bool { return b >= len(was) || b >= len(is) || was[b] != is[b] })
 }
@@ -136,6 +179,9 @@ func (t *touching) seen(snap *directory.Snapshot) *directory.Snapshot {
 	}
 	c := *snap
 	c.Placement = t.pinned.Placement
+	// A shard that has joined since would take its snapshot now, and see rows for a second time. No
+	// shard leaves while a block is open.
+	c.Shards = snap.Shards[:min(len(snap.Shards), len(t.pinned.Shards))]
 	return &c
 }
 

@@ -22,27 +22,39 @@ type Barrier struct {
 	Round *directory.Round
 
 	bits []uint64 // buckets of the round
+	// leaves says that a shard leaves: no transaction may be open then, because the numbers of
+	// shards change.
+	leaves bool
 }
 
-// BarrierOf returns the barrier of a database, nil if no job carries its rows.
+// BarrierOf returns the barrier of a database, nil if no job carries its rows or changes the set of
+// shards. A job that changes the set of shards and has a round concerns all databases, and goes
+// before the others: they begin no rounds then.
 func BarrierOf(snap *directory.Snapshot, database string) *Barrier {
+	if m := snap.Holding(); m != nil {
+		return &Barrier{Job: m.ID, Version: snap.Version, Round: m.Round, leaves: m.Kind == directory.MoveLeave}
+	}
+	var found *directory.Move
 	for i := range snap.Moves {
-		m := &snap.Moves[i]
-		if m.Database != database || m.Kind == directory.MoveJoin || m.Kind == directory.MoveLeave {
-			continue
+		if m := &snap.Moves[i]; m.Carries() && m.Database == database {
+			found = m
+		} else if !m.Carries() && found == nil {
+			found = m
 		}
-		b := &Barrier{Job: m.ID, Version: snap.Version, Round: m.Round}
-		if m.Round != nil {
-			b.bits = make([]uint64, (len(snap.Placement)+63)/64)
-			for _, p := range m.Round.Pairs {
-				for _, bucket := range p.Buckets {
-					b.bits[bucket/64] |= 1 << (bucket % 64)
-				}
+	}
+	if found == nil {
+		return nil
+	}
+	b := &Barrier{Job: found.ID, Version: snap.Version, Round: found.Round}
+	if found.Round != nil {
+		b.bits = make([]uint64, (len(snap.Placement)+63)/64)
+		for _, p := range found.Round.Pairs {
+			for _, bucket := range p.Buckets {
+				b.bits[bucket/64] |= 1 << (bucket % 64)
 			}
 		}
-		return b
 	}
-	return nil
+	return b
 }
 
 // has reports whether a bucket is in the round.
@@ -62,7 +74,13 @@ func (b *Barrier) has(bucket int) bool {
 // A transaction that has written buckets of the round already goes on: the round waits for it.
 // A transaction that goes by the placement of its snapshots may read.
 func (b *Barrier) Holds(n *Notes, t Touch) bool {
-	if b == nil || b.Round == nil || t.Access == None || Open.Load() {
+	if b == nil || b.Round == nil || Open.Load() {
+		return false
+	}
+	if b.leaves {
+		return n.Idle()
+	}
+	if t.Access == None {
 		return false
 	}
 	met := buckets{}
@@ -100,6 +118,8 @@ func (b *Barrier) Awaits(n *Notes) bool {
 		return true
 	case b.Round == nil:
 		return false
+	case b.leaves:
+		return true
 	case n.written.meets(b):
 		return true
 	}

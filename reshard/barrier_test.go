@@ -146,8 +146,8 @@ func TestNotesAreBounded(t *testing.T) {
 }
 
 func TestBarrierOfOtherDatabase(t *testing.T) {
-	s := &directory.Snapshot{Moves: []directory.Move{{ID: "m", Database: "app", Kind: directory.MoveDrain}, {ID: "j", Database: "x", Kind: directory.MoveJoin}}}
-	for db, want := range map[string]bool{"app": true, "x": false, "other": false} {
+	s := &directory.Snapshot{Moves: []directory.Move{{ID: "m", Database: "app", Kind: directory.MoveDrain}}}
+	for db, want := range map[string]bool{"app": true, "other": false} {
 		if got := BarrierOf(s, db) != nil; got != want {
 			t.Errorf("%s: %v", db, got)
 		}
@@ -160,4 +160,26 @@ func TestBarrierOfOtherDatabase(t *testing.T) {
 
 func mark(b bool) string {
 	return fmt.Sprint(map[bool]string{true: "✓", false: "-"}[b])
+}
+
+// TestBarrierOfShards: a shard that joins holds writes over several shards in every database, one
+// that leaves holds whatever begins.
+func TestBarrierOfShards(t *testing.T) {
+	snap := &directory.Snapshot{Version: 7, Placement: make([]uint16, 64), Moves: []directory.Move{{ID: "j", Kind: directory.MoveJoin}}}
+	idle, writer := Notes{}, Notes{}
+	writer.Note(6, Touch{Access: Write, Buckets: []int{3}})
+	everywhere := Touch{Access: Write, All: true}
+	if b := BarrierOf(snap, "any"); b == nil || b.Holds(&idle, everywhere) || b.Awaits(&writer) {
+		t.Errorf("a job without a round holds, or is not noticed: %+v", b)
+	}
+	snap.Moves[0].Round = &directory.Round{Key: "k", Phase: directory.HoldWrites}
+	b := BarrierOf(snap, "any")
+	if !b.Holds(&idle, everywhere) || b.Holds(&idle, Touch{Access: Write, Buckets: []int{3}}) || b.Holds(&idle, Touch{Access: Read, All: true}) || b.Awaits(&writer) {
+		t.Error("a shard that joins holds writes over several shards, and nothing else")
+	}
+	snap.Moves[0].Kind, snap.Moves[0].Round.Phase = directory.MoveLeave, directory.HoldAll
+	b = BarrierOf(snap, "any")
+	if !b.Holds(&idle, Touch{}) || b.Holds(&writer, everywhere) || !b.Awaits(&writer) || b.Awaits(&idle) {
+		t.Error("a shard that leaves holds what begins, and waits for the rest")
+	}
 }

@@ -51,13 +51,13 @@ WHERE conrelid = ANY(` + r.set() + `) AND obj_description(oid, 'pg_constraint') 
 }
 
 // triggers collects the triggers, after everything else that could act on rows. A partition's
-// inherited triggers come with its parent's.
+// inherited triggers come with its parent's. weft's own triggers are made by weft.
 func (r *reader) triggers() error {
 	return r.after(`SELECT unnest(ARRAY[CASE WHEN tgparentid = 0 THEN pg_get_triggerdef(oid) END,
   CASE WHEN tgenabled <> 'O' THEN format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
     CASE tgenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, tgname) END,
   format('COMMENT ON TRIGGER %I ON %s IS ', tgname, tgrelid::regclass) || quote_literal(obj_description(oid, 'pg_trigger'))])
-FROM pg_trigger WHERE tgrelid = ANY(` + r.set() + `) AND NOT tgisinternal ORDER BY ` + r.order("tgrelid") + `, tgname`)
+FROM pg_trigger WHERE tgrelid = ANY(` + r.set() + `) AND NOT tgisinternal AND tgfoid NOT IN (SELECT oid FROM pg_proc WHERE pronamespace = to_regnamespace('weft')) ORDER BY ` + r.order("tgrelid") + `, tgname`)
 }
 
 func (r *reader) policies() error {

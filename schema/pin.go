@@ -19,8 +19,12 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 	if err != nil {
 		return err
 	}
-	if _, ok := snap.Shard(shard); !ok {
+	sh, ok := snap.Shard(shard)
+	if !ok {
 		return pgerr.New(pgerr.UndefinedObject, "shard %q does not exist", shard)
+	}
+	if sh.State != directory.ShardActive {
+		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no values", shard, sh.State)
 	}
 	if m.cfg.Entries == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")

@@ -29,6 +29,9 @@ type round struct {
 // errMaxPause ends a round that takes too long.
 var errMaxPause = errors.New("max_pause is over")
 
+// errShards ends a round that another job is in the way of.
+var errShards = errors.New("a shard is joining or leaving")
+
 // run makes the round. It returns a *gaveWay if nothing has happened and the buckets can come
 // again, another error if the job cannot go on now.
 func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
@@ -97,9 +100,12 @@ var errComings = errors.New("a proxy has come or gone")
 // hold enters a phase in the directory, and returns when nothing is in flight that the phase
 // waits for. All proxies that the shards let in have said so.
 func (r *round) hold(ctx context.Context, phase directory.Phase) error {
-	next, err := r.change(ctx, r.move.ID, func(_ *directory.Snapshot, m *directory.Move) error {
+	next, err := r.change(ctx, r.move.ID, func(next *directory.Snapshot, m *directory.Move) error {
 		if m.State == directory.MovePaused {
 			return ErrPaused
+		}
+		if next.Holding() != nil {
+			return errShards
 		}
 		m.Round = &directory.Round{Key: r.carriage.Name.Key(), Phase: phase, Pairs: r.pairs}
 		return nil
