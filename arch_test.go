@@ -20,7 +20,7 @@ import (
 // its place here.
 var layers = [][]string{
 	{"cmd/weft"},
-	{"dev", "bench"},
+	{"dev", "bench", "importer"},
 	{"server"},
 	{"http", "config"},
 	{"proxy"},
@@ -200,7 +200,7 @@ var calm = map[string]string{
 func TestGoroutinesRecover(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sources(t, 0) {
-		if isProgram(s.dir) || s.dir == "dev" || strings.HasPrefix(s.dir, "pgserver") || s.dir == "directory/storetest" {
+		if isProgram(s.dir) || s.dir == "dev" || s.dir == "importer" || strings.HasPrefix(s.dir, "pgserver") || s.dir == "directory/storetest" {
 			continue
 		}
 		methods, all := map[string]*ast.FuncDecl{}, []*ast.FuncDecl{}
