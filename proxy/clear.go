@@ -8,14 +8,18 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pgerr"
 	"weft/proxy/peer"
 	"weft/reshard"
+	"weft/reshard/carrier"
 )
 
 // holds is this proxy's part in the rounds of moves: it holds statements, and says when nothing
 // is in flight that a round waits for.
 type holds struct {
 	s *Server
+
+	ages roundAges
 
 	mu   sync.Mutex
 	snap *directory.Snapshot // the snapshot that made belongs to
@@ -52,6 +56,7 @@ func (r *holds) barrier(snap *directory.Snapshot, database string) *reshard.Barr
 	defer r.mu.Unlock()
 	if r.snap != snap {
 		r.snap, r.made = snap, map[string]*reshard.Barrier{}
+		r.ages.follow(snap, time.Now())
 	}
 	b, ok := r.made[database]
 	if !ok {
@@ -59,6 +64,32 @@ func (r *holds) barrier(snap *directory.Snapshot, database string) *reshard.Barr
 		r.made[database] = b
 	}
 	return b
+}
+
+// holdGrace is how long after its job's max_pause a round may hold statements. Any proxy ends a
+// round before that, see jobs.watch, unless etcd or the deciding shard does not answer.
+const holdGrace = 2 * time.Second
+
+// maxPause is how long the rounds of a job may hold a statement before they give way.
+func maxPause(m *directory.Move) time.Duration {
+	pause := m.Options.MaxPause
+	if pause <= 0 {
+		pause = carrier.DefaultMaxPause
+	}
+	if !m.Carries() {
+		pause = max(pause, maxShardHold)
+	}
+	return pause
+}
+
+// overdue returns the error of a statement that a round holds which should have ended: nobody
+// can say now whether its rows have moved.
+func (r *holds) overdue(b *reshard.Barrier) error {
+	if r.ages.of(b.Round.Key, time.Now()) <= maxPause(b.Move)+holdGrace {
+		return nil
+	}
+	return pgerr.New(pgerr.CannotConnectNow, "rows of the statement are on their way to another shard, and it is not known yet whether they have arrived").
+		WithHint("This proxy does not reach etcd, or shards of job %s do not answer. Try again, or connect to another proxy.", b.Job)
 }
 
 // clearInterval is how often sessions that a round waits for are looked at.

@@ -159,14 +159,7 @@ func (j *jobs) watch(ctx context.Context, snap *directory.Snapshot) {
 			since = time.Now()
 		}
 		j.seen[m.Round.Key] = since
-		pause := m.Options.MaxPause
-		if pause <= 0 {
-			pause = carrier.DefaultMaxPause
-		}
-		if !m.Carries() {
-			pause = max(pause, maxShardHold)
-		}
-		if time.Since(since) < pause+roundGrace {
+		if time.Since(since) < maxPause(m)+roundGrace {
 			continue
 		}
 		late := *m

@@ -185,9 +185,13 @@ func (t *touching) seen(snap *directory.Snapshot) *directory.Snapshot {
 	return &c
 }
 
+// leastHold is how long a statement waits for a round at least: a proxy that stood still hears of
+// the end of a round a moment after it goes on.
+const leastHold = 250 * time.Millisecond
+
 // await waits until the cluster has changed. A statement that waits for a round is like one that
-// waits for a lock: its timeouts and cancel requests end it. began is when the statement began to
-// wait, for this round or one before.
+// waits for a lock: its timeouts and cancel requests end it, and nobody waits for a round that is
+// overdue. began is when the statement began to wait, for this round or one before.
 func (t *touching) await(b *reshard.Barrier, began time.Time) error {
 	since := time.Now()
 	t.mark(b)
@@ -209,8 +213,14 @@ func (t *touching) await(b *reshard.Barrier, began time.Time) error {
 			if e := t.s.reach.killed.Load(); e != nil {
 				return e
 			}
-			if e := t.late(time.Since(began)); e != nil {
+			waited := time.Since(began)
+			if e := t.late(waited); e != nil {
 				return e
+			}
+			if waited > leastHold {
+				if e := t.s.srv.moving.holds.overdue(b); e != nil {
+					return e
+				}
 			}
 		}
 	}

@@ -20,6 +20,8 @@ type Barrier struct {
 	Version int64
 	// Round is the round in progress, nil between rounds.
 	Round *directory.Round
+	// Move is the job. It is read only.
+	Move *directory.Move
 
 	bits []uint64 // buckets of the round
 	// leaves says that a shard leaves: no transaction may be open then, because the numbers of
@@ -32,7 +34,7 @@ type Barrier struct {
 // before the others: they begin no rounds then.
 func BarrierOf(snap *directory.Snapshot, database string) *Barrier {
 	if m := snap.Holding(); m != nil {
-		return &Barrier{Job: m.ID, Version: snap.Version, Round: m.Round, leaves: m.Kind == directory.MoveLeave}
+		return &Barrier{Job: m.ID, Version: snap.Version, Round: m.Round, Move: m, leaves: m.Kind == directory.MoveLeave}
 	}
 	var found *directory.Move
 	for i := range snap.Moves {
@@ -45,7 +47,7 @@ func BarrierOf(snap *directory.Snapshot, database string) *Barrier {
 	if found == nil {
 		return nil
 	}
-	b := &Barrier{Job: found.ID, Version: snap.Version, Round: found.Round}
+	b := &Barrier{Job: found.ID, Version: snap.Version, Round: found.Round, Move: found}
 	if found.Round != nil {
 		b.bits = make([]uint64, (len(snap.Placement)+63)/64)
 		for _, p := range found.Round.Pairs {
