@@ -352,10 +352,10 @@ func (c *Carriage) Prepare() error {
 		if shard == c.Name.Decider {
 			continue
 		}
+		c.prepared = append(c.prepared, shard) // perhaps, also after an error
 		if err := c.ends[shard].run("PREPARE TRANSACTION " + quote.Literal(string(c.Name.Append(nil, shard)))); err != nil {
 			return err
 		}
-		c.prepared = append(c.prepared, shard)
 	}
 	return nil
 }
@@ -375,15 +375,39 @@ func (c *Carriage) Follow() error {
 	return errors.Join(errs...)
 }
 
-// Rollback undoes the round on all participants, and closes its connections. What cannot be rolled
-// back now, the resolver rolls back: the decision is not there.
+// rollbackTimeout bounds how long Rollback tries to reach a shard that has prepared.
+const rollbackTimeout = 3 * time.Second
+
+// Rollback undoes the round on all participants, and closes its connections. A round is mostly
+// rolled back because its context has ended, which ends its connections, too: what is prepared is
+// rolled back over new ones. What cannot be rolled back now, the resolver rolls back: the decision
+// is not there.
 func (c *Carriage) Rollback() {
-	for shard, s := range c.ends {
-		if slices.Contains(c.prepared, shard) {
-			_ = s.run("ROLLBACK PREPARED " + quote.Literal(string(c.Name.Append(nil, shard))))
-		}
-	}
 	c.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), rollbackTimeout)
+	defer cancel()
+	var group sync.WaitGroup
+	errs := make([]error, len(c.prepared))
+	for i, shard := range c.prepared {
+		group.Go(func() {
+			defer pgerr.Recovered(&errs[i])
+			errs[i] = c.rollbackOn(ctx, shard)
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		pgerr.Raise(err)
+	}
+}
+
+// rollbackOn rolls back what a shard has prepared.
+func (c *Carriage) rollbackOn(ctx context.Context, shard string) error {
+	s, err := open(ctx, c.m.cfg.Shards, shard, c.move.Database, c.m.cfg.Service, MoveApplication(c.move.ID))
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.run("ROLLBACK PREPARED " + quote.Literal(string(c.Name.Append(nil, shard))))
 }
 
 // Close closes the connections. Open transactions are rolled back. It may be called again.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -237,5 +238,33 @@ INSERT INTO o (k, w, a) SELECT i, E'A\t"\\,' || i, ARRAY['x', NULL, i::text, 'q"
 	defer round.Rollback()
 	if err := round.Carry(); err == nil || !strings.Contains(err.Error(), "a superuser runs this") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCarryRollback: a round whose time is over leaves nothing behind, whatever it has come to.
+func TestCarryRollback(t *testing.T) {
+	c := newCluster(t)
+	c.home("CREATE TABLE t (id bigint PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 100)")
+	c.shard("t", "id")
+	snap, move := c.moveTo("east", "west")
+	pairs := pairOf(snap, move, "east", "west", func(int) bool { return true })
+	for _, prepared := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(c.context())
+		round, err := c.mover.OpenCarriage(ctx, snap, move, pairs)
+		c.must(err)
+		c.must(round.Carry())
+		if prepared {
+			c.must(round.Prepare())
+		}
+		cancel()
+		round.Rollback()
+		// Nothing is locked any more: the connections may take a moment to end.
+		for _, n := range names {
+			on(t, n, c.db).run(t, "SET lock_timeout = '1s'; LOCK TABLE t IN ACCESS EXCLUSIVE MODE; RESET lock_timeout")
+		}
+		if left := c.each("SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()"); fmt.Sprint(left) != "map[east:0 home:0 west:0]" {
+			t.Errorf("prepared: %v", left)
+		}
+		c.check("t", "id", 100)
 	}
 }

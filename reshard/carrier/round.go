@@ -194,6 +194,7 @@ func (r *round) settle(ctx context.Context) error {
 // undo rolls the round back and lets everybody go on. reason is why.
 func (r *round) undo(ctx context.Context, reason error) error {
 	r.carriage.Rollback()
+	r.inHand(r.carriage.Name.Nonce, false) // a resolver may see to what could not be rolled back
 	key := r.carriage.Name.Key()
 	_, err := r.change(context.WithoutCancel(ctx), r.move.ID, func(_ *directory.Snapshot, m *directory.Move) error {
 		if m.Round != nil && m.Round.Key == key {
