@@ -15,6 +15,7 @@ STRESSTIME ?= 2m
 AT_ONCE  ?= $(shell nproc 2>/dev/null || echo 2)
 export AT_ONCE
 ROUNDS   ?= 10
+MOVECRASHTIME ?= 1h
 SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
@@ -117,6 +118,10 @@ copyfuzz: postgresql ## copy random data into random tables of weft and PostgreS
 .PHONY: crash
 crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (10 of them: a thousand deaths, two hours)
 	$(GO) test -timeout 24h ./integration/crash -v -args -rounds $(ROUNDS) -for 2m -seed $$(date +%s) $(ARGS)
+
+.PHONY: movecrash
+movecrash: postgresql ## kill, stop and cut off what a move of rows needs, at each of its points, under load for MOVECRASHTIME
+	$(GO) test -timeout 24h ./integration/crash -run TestMoveDeaths -v -args -moves $(MOVECRASHTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: stress
 stress: postgresql ## cancel, time out, kill and leave writes of several shards at random, each mix for STRESSTIME, and commits at every point

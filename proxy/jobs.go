@@ -84,7 +84,11 @@ func (j *jobs) adopt(ctx context.Context, m *directory.Move) bool {
 		m.Proxy = j.s.cfg.Proxy
 		return next, nil
 	})
-	return err == nil
+	if err != nil {
+		return false
+	}
+	j.s.keeper.stopAt("move-adopted")
+	return true
 }
 
 // start runs a job unless it runs already.

@@ -273,7 +273,7 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 	}); err != nil {
 		return err
 	}
-	c.stopAt("move-finishing")
+	c.cfg.stopAt("move-finishing")
 	if err := c.cfg.Rows.FinishMove(ctx, snap, *m); err != nil {
 		return err
 	}
@@ -297,9 +297,9 @@ func (c *Carrier) fail(ctx context.Context, id string, reason error) error {
 	return errors.Join(reason, err)
 }
 
-func (c *Carrier) stopAt(point string) {
-	if c.cfg.StopAt != nil {
-		c.cfg.StopAt(point)
+func (c *Config) stopAt(point string) {
+	if c.StopAt != nil {
+		c.StopAt(point)
 	}
 }
 

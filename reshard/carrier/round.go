@@ -41,7 +41,7 @@ func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	if err != nil {
 		return r.giveWay(parent, err)
 	}
-	r.stopAt("move-fenced")
+	r.cfg.stopAt("move-fenced")
 	if r.carriage, err = r.cfg.Rows.OpenCarriage(ctx, snap, r.move, r.pairs); err != nil {
 		return r.giveWay(parent, err)
 	}
@@ -49,7 +49,7 @@ func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	nonce := r.carriage.Name.Nonce
 	r.inHand(nonce, true)
 	defer r.inHand(nonce, false)
-	r.stopAt("move-opened")
+	r.cfg.stopAt("move-opened")
 
 	r.began = time.Now()
 	late := time.AfterFunc(orDefault(r.move.Options.MaxPause, DefaultMaxPause), func() { cancel(errMaxPause) })
@@ -57,7 +57,7 @@ func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	if err := r.hold(ctx, directory.HoldWrites); err != nil {
 		return r.undo(parent, err)
 	}
-	r.stopAt("move-writes-clear")
+	r.cfg.stopAt("move-writes-clear")
 	if err := r.carry(ctx); err != nil {
 		return r.undo(parent, err)
 	}
@@ -65,7 +65,7 @@ func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	if err := r.hold(ctx, directory.HoldAll); err != nil {
 		return r.undo(parent, err)
 	}
-	r.stopAt("move-all-clear")
+	r.cfg.stopAt("move-all-clear")
 	if !late.Stop() || ctx.Err() != nil {
 		return r.undo(parent, errMaxPause)
 	}
@@ -113,7 +113,7 @@ func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 	if err != nil {
 		return err
 	}
-	r.stopAt("move-" + string(phase) + "-told")
+	r.cfg.stopAt("move-" + string(phase) + "-told")
 	for {
 		if err := r.cfg.Directory.Cleared(ctx, next.Version); err != nil {
 			return err
@@ -142,11 +142,11 @@ func (r *round) carry(ctx context.Context) error {
 	if err := r.carriage.Carry(); err != nil {
 		return err
 	}
-	r.stopAt("move-rows-carried")
+	r.cfg.stopAt("move-rows-carried")
 	if err := r.carriage.Prepare(); err != nil {
 		return err
 	}
-	r.stopAt("move-prepared")
+	r.cfg.stopAt("move-prepared")
 	return context.Cause(ctx)
 }
 
@@ -161,9 +161,9 @@ func (r *round) commit(ctx context.Context) error {
 		r.report.Outcome = "in doubt"
 		return r.settle(ctx)
 	}
-	r.stopAt("move-committed")
+	r.cfg.stopAt("move-committed")
 	followed := r.carriage.Follow() == nil
-	r.stopAt("move-followed")
+	r.cfg.stopAt("move-followed")
 	_, err := r.change(ctx, r.move.ID, func(next *directory.Snapshot, m *directory.Move) error {
 		if m.Round == nil || m.Round.Key != r.carriage.Name.Key() {
 			return nil // another proxy has published it
@@ -175,7 +175,7 @@ func (r *round) commit(ctx context.Context) error {
 		return err
 	}
 	r.report.Rows, r.report.Bytes, r.report.Outcome = r.carriage.Rows, r.carriage.Bytes, schema.Carried
-	r.stopAt("move-published")
+	r.cfg.stopAt("move-published")
 	if !followed {
 		return r.settle(ctx)
 	}
@@ -248,6 +248,7 @@ func Settle(ctx context.Context, cfg Config, m *directory.Move, u twopc.Urgency)
 	if outcome == twopc.Open {
 		return twopc.ErrUndecided
 	}
+	cfg.stopAt("move-arbitrated")
 	var errs []error
 	for _, shard := range participants(m.Round) {
 		if shard == name.Decider {
@@ -270,6 +271,9 @@ func Settle(ctx context.Context, cfg Config, m *directory.Move, u twopc.Urgency)
 		m.Round = nil
 		return next, nil
 	})
+	if err == nil {
+		cfg.stopAt("move-lifted")
+	}
 	return errors.Join(followed, err)
 }
 

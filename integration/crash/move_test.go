@@ -1,0 +1,434 @@
+package crash
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/config"
+	"weft/directory"
+	"weft/integration/harness"
+	"weft/pgserver/pgtest"
+	"weft/reshard/carrier"
+)
+
+var (
+	moveTime = flag.Duration("moves", 0, "how long TestMoveDeaths goes on: all cells in order, then random ones; 0: a sample")
+	moveCell = flag.String("cell", "", "the only cell of TestMoveDeaths, such as 'move-prepared/P+A'")
+	moveSkip = flag.Int("skip", 0, "how many cells TestMoveDeaths leaves out")
+)
+
+// movePoints are the points of a round of a move, in their order.
+var movePoints = []string{
+	"move-fenced", "move-opened", "move-writes-told", "move-writes-clear", "move-rows-carried", "move-prepared",
+	"move-all-told", "move-all-clear", "move-committed", "move-followed", "move-published", "move-finishing",
+}
+
+// recoveryPoints are the points of what another proxy does when the one that carries rows has died.
+var recoveryPoints = []string{"move-arbitrated", "move-lifted", "move-adopted"}
+
+// moveVictims are who can die, be cut off or stand still when a move stands at a point: P carries the rows, Q
+// is another proxy, A gives and B takes.
+var moveVictims = []string{"P", "Q", "A", "B", "home", "etcd", "P+A", "P+B", "P+etcd", "cable P", "cable Q", "stop P", "stop Q", "nobody"}
+
+// moveSample are the cells of the short form: each victim, and each point.
+var moveSample = []string{
+	"move-prepared/P", "move-writes-told/Q", "move-rows-carried/A", "move-all-clear/B", "move-opened/home", "move-all-told/etcd",
+	"move-committed/P+A", "move-all-clear/cable P", "move-all-told/cable Q", "move-writes-clear/stop P", "move-followed/nobody", "move-published/nobody",
+}
+
+// TestMoveDeaths stops a move of rows at each of its points and kills something there, while clients read and
+// write through two proxies. Every answer is exact, what was acknowledged is there, once and where it belongs; nobody
+// waits for longer than a round may last, unless what he needs is dead; and nothing is left behind.
+func TestMoveDeaths(t *testing.T) {
+	m := newMoving(t, "c_moves")
+	switch {
+	case *moveCell != "":
+		m.cell(*moveCell)
+	case *moveTime == 0 && *rounds == 1:
+		for _, c := range moveSample {
+			m.cell(c)
+		}
+	default:
+		m.all(*moveTime)
+	}
+	m.end()
+}
+
+// all goes through all cells in order, and then through random ones until the time is over.
+func (m *moving) all(d time.Duration) {
+	end := time.Now().Add(d)
+	var cells []string
+	for _, p := range movePoints {
+		for _, v := range moveVictims {
+			cells = append(cells, p+"/"+v)
+		}
+	}
+	for _, p := range recoveryPoints {
+		for _, v := range []string{"Q", "A", "B", "home", "etcd", "cable Q", "stop Q", "nobody"} {
+			cells = append(cells, p+"/"+v)
+		}
+	}
+	for i := 0; time.Now().Before(end) || d == 0 && i < len(cells); i++ {
+		if i < *moveSkip {
+			continue
+		}
+		c := ""
+		if i < len(cells) {
+			c = cells[i]
+		} else {
+			c = cells[m.r.IntN(len(cells))]
+		}
+		if m.cell(c); m.t.Failed() {
+			m.t.Fatalf("stopped after cell %d of this order", i)
+		}
+	}
+}
+
+// moving is a world in which rows move, with load.
+type moving struct {
+	*world
+	etcd *harness.Etcd
+	r    *rand.Rand
+	load *moveLoad
+	n    int // cells
+	// seen are the events of all cells, by kind.
+	seen map[string]int
+	// slowest is the longest wait of a statement that counts, of all cells.
+	slowest time.Duration
+}
+
+const (
+	moveKeys  = 96
+	moveFunds = 100 // of each account
+)
+
+func newMoving(t *testing.T, db string) *moving {
+	t.Helper()
+	e := harness.StartEtcdProcess(t)
+	m := &moving{world: newWorldAt(t, e.Endpoint, db, nil, quietly), etcd: e, r: newRand(15), seen: map[string]int{}}
+	m.proxy(quietly)
+	c := m.conn(0)
+	must(t, c, `create table pair (id bigint, side int, v int not null, primary key (id, side));
+		create table bank (id bigint primary key, v int not null); create table line (id bigint, n bigint, primary key (id, n))`)
+	must(t, c, fmt.Sprintf("insert into pair select i, s, %d from generate_series(1, %d) i, generate_series(0, 1) s", moveFunds, moveKeys))
+	must(t, c, fmt.Sprintf("insert into bank select i, %d from generate_series(1, %d) i", moveFunds, moveKeys))
+	for _, table := range []string{"pair", "bank", "line"} {
+		declare(t, c, "select weft.shard_table('"+table+"', 'id')")
+	}
+	m.load = startMoveLoad(m.world)
+	t.Cleanup(m.load.end)
+	return m
+}
+
+func quietly(c *config.Config) { c.Log.Level = "warn" }
+
+// end stops the load, and looks whether decisions go, too.
+func (m *moving) end() {
+	m.t.Helper()
+	m.load.end()
+	within(m.t, 20*time.Second, "no decision is left", func() bool { return m.decisions() == 0 })
+	m.t.Logf("%d cells, %s; the longest wait that counts: %s", m.n, counted(m.seen), m.slowest.Round(time.Millisecond))
+}
+
+// counted writes counts in order of their names.
+func counted(counts map[string]int) string {
+	var list []string
+	for what, n := range counts {
+		list = append(list, fmt.Sprintf("%s %d", what, n))
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// death is what one cell does.
+type death struct {
+	point, victim string
+	job           string
+	a, b          int   // shards that give and take
+	buckets       []int // that move
+	dead          []int // shards that die
+	lasting       time.Duration
+	began         time.Time
+}
+
+func (d *death) has(who string) bool { return slices.Contains(strings.Split(d.victim, "+"), who) }
+
+// cell is one job in which the victim of a cell dies at its point.
+func (m *moving) cell(name string) {
+	t := m.t
+	t.Helper()
+	m.n++
+	point, victim, _ := strings.Cut(name, "/")
+	d := &death{point: point, victim: victim, began: time.Now(), lasting: time.Duration(500+m.r.IntN(500)) * time.Millisecond}
+	switch cut := strings.HasPrefix(victim, "cable") || strings.HasPrefix(victim, "stop") || d.has("etcd"); {
+	case *moveTime > 0 && m.n%5 == 0:
+		d.lasting = 12 * time.Second // longer than a lease
+	case cut:
+		d.lasting = 3 * time.Second // longer than any hold
+	case *moveTime > 0:
+		d.lasting *= time.Duration(1 + m.r.IntN(4))
+	case victim == "nobody":
+		d.lasting = 0
+	}
+	if recovers := slices.Contains(recoveryPoints, point); recovers {
+		m.recoveryCell(d)
+	} else {
+		m.roundCell(d)
+	}
+	m.settle(d)
+	m.seen[victim]++
+	if t.Failed() {
+		t.Fatalf("cell %d, %s, repeat it with: go test ./integration/crash -run TestMoveDeaths -v -args -cell '%s' -seed %d", m.n, name, name, *seed)
+	}
+	t.Logf("cell %d, %s for %s: %s, %s", m.n, name, d.lasting, time.Since(d.began).Round(time.Millisecond), m.load.report())
+}
+
+// begin asks P for a job that carries some buckets from one shard to another.
+func (m *moving) begin(d *death) {
+	t := m.t
+	t.Helper()
+	snap := m.snapshot()
+	place := snap.PlacementOf(m.db, "")
+	for len(d.buckets) == 0 {
+		d.a = m.r.IntN(4)
+		d.b = (d.a + 1 + m.r.IntN(3)) % 4
+		if d.victim == "home" && (d.a == 0 || d.b == 0) {
+			continue
+		}
+		for b, at := range place {
+			if int(at) == d.a && len(d.buckets) < 6 && m.r.IntN(2) == 0 {
+				d.buckets = append(d.buckets, b)
+			}
+		}
+	}
+	m.load.concerns(place, d)
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(d.buckets), " ", ","), "[]")
+	m.with(0, func(c *pgx.Conn) {
+		d.job = value[string](t, c, "select weft.move_buckets($1, $2)", list, snap.Shards[d.b].Name)
+	})
+}
+
+// with lends a connection to a proxy.
+func (m *moving) with(i int, f func(*pgx.Conn)) {
+	m.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	c, err := pgx.Connect(ctx, m.weft[i].ConnString("postgres", "dbname="+m.db))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	f(c)
+}
+
+// roundCell lets the victim die while P stands at a point of its round.
+func (m *moving) roundCell(d *death) {
+	m.t.Helper()
+	p := m.weft[0]
+	p.StopAt(m.t, d.point, false)
+	m.begin(d)
+	within(m.t, patience, fmt.Sprintf("%s: P comes there", d.point), p.Stopped)
+	m.kill(d)
+	p.GoOn()
+	time.Sleep(d.lasting)
+	m.revive(d)
+}
+
+// recoveryCell kills P in a round, and then the victim while Q stands at a point of its recovery.
+func (m *moving) recoveryCell(d *death) {
+	m.t.Helper()
+	p, q := m.weft[0], m.weft[1]
+	at := []string{"move-writes-clear", "move-prepared", "move-all-clear", "move-committed", "move-followed"}[m.r.IntN(5)]
+	p.StopAt(m.t, at, false)
+	q.StopAt(m.t, d.point, false)
+	m.begin(d)
+	within(m.t, patience, fmt.Sprintf("%s: P comes there", at), p.Stopped)
+	m.load.lose(0)
+	p.Signal(m.t, syscall.SIGKILL)
+	p.WaitExit(m.t, patience)
+	within(m.t, patience, fmt.Sprintf("%s: Q comes there after the death of P at %s", d.point, at), q.Stopped)
+	m.kill(d)
+	q.GoOn()
+	time.Sleep(d.lasting)
+	d.victim += "+P"
+	m.revive(d)
+}
+
+// kill does to the victim what the cell says.
+func (m *moving) kill(d *death) {
+	t := m.t
+	t.Helper()
+	for _, who := range strings.Split(d.victim, "+") {
+		switch who {
+		case "P", "Q":
+			i := strings.Index("PQ", who)
+			m.load.lose(i)
+			m.weft[i].Signal(t, syscall.SIGKILL)
+			m.weft[i].WaitExit(t, patience)
+		case "A", "B", "home":
+			d.dead = append(d.dead, map[string]int{"A": d.a, "B": d.b, "home": 0}[who])
+		case "etcd":
+			m.etcd.Kill()
+		case "cable P", "cable Q":
+			if c := m.wire[strings.Index("PQ", who[6:])]; m.n%2 == 0 {
+				c.freeze()
+			} else {
+				c.sever()
+			}
+		case "stop P", "stop Q":
+			i := strings.Index("PQ", who[5:])
+			m.load.lose(i)
+			m.weft[i].Signal(t, syscall.SIGSTOP)
+		}
+	}
+	for _, s := range d.dead {
+		m.load.down(s)
+		m.any.Shards()[s].Kill()
+	}
+}
+
+// revive undoes kill.
+func (m *moving) revive(d *death) {
+	t := m.t
+	t.Helper()
+	if d.has("etcd") {
+		if err := m.etcd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range d.dead {
+		if err := m.any.Shards()[s].Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, who := range []string{"P", "Q"} {
+		if d.has(who) {
+			m.replace(i, quietly)
+			m.load.use(i, m.weft[i])
+		}
+		if d.has("cable " + who) {
+			m.wire[i].reconnect()
+		}
+		if d.has("stop " + who) {
+			m.weft[i].Signal(t, syscall.SIGCONT)
+			m.load.use(i, m.weft[i])
+		}
+	}
+}
+
+// settle waits until the job is over, and complains of what is left, missing or twice.
+func (m *moving) settle(d *death) {
+	t := m.t
+	t.Helper()
+	what := fmt.Sprintf("%s/%s, shards %d to %d", d.point, d.victim, d.a, d.b)
+	adopt := 15 * time.Second // a lease, and the job
+	within(t, adopt, what+": the round is over", func() bool {
+		return !slices.ContainsFunc(m.snapshot().Moves, func(j directory.Move) bool {
+			return j.Round != nil && d.has("P")
+		})
+	})
+	if *moveTime == 0 && (d.has("P") || d.has("Q")) || m.n%4 == 0 {
+		m.with(1, func(c *pgx.Conn) {
+			if _, err := exec(c, patience, "select weft.cancel_move($1)", d.job); err != nil && code(err) != "42704" && code(err) != "55000" {
+				t.Errorf("%s: the job cannot be cancelled: %v", what, err)
+			}
+		})
+	}
+	within(t, 2*adopt, what+": the job is over", func() bool { return len(m.snapshot().Moves) == 0 })
+	time.Sleep(200 * time.Millisecond) // the load goes on for a moment
+	m.quiesce(func() {
+		within(t, 10*time.Second, what+": nothing is prepared", func() bool { return m.prepared() == 0 })
+		within(t, 10*time.Second, what+": no backend carries rows", func() bool {
+			n := 0
+			for shard := range 4 {
+				n += value[int](t, m.eye(shard), "select count(*)::int from pg_stat_activity where application_name like 'weft move%'")
+			}
+			return n == 0
+		})
+		m.exact(what)
+	})
+	for _, err := range m.load.wrong() {
+		t.Errorf("%s: %v", what, err)
+	}
+	limit := carrier.DefaultMaxPause + 2*time.Second
+	for _, s := range m.load.take() {
+		m.seen[s.told]++
+		if s.counts {
+			m.slowest = max(m.slowest, s.took)
+			if pgtest.Late(t, s.took, limit) {
+				t.Errorf("%s: %s was held for %s, and answered with %q", what, s.what, s.took.Round(time.Millisecond), s.told)
+			}
+		}
+		if !m.mayFail(d, s) {
+			t.Errorf("%s: %s was told %v", what, s.what, s.err)
+		}
+	}
+}
+
+// exact compares all shards with what the clients were told. Nobody writes meanwhile.
+func (m *moving) exact(what string) {
+	t := m.t
+	t.Helper()
+	var pairs, funds, bank, accounts int
+	lines := map[int64]int{}
+	for shard := range 4 {
+		c := m.eye(shard)
+		pairs += value[int](t, c, "select count(*)::int from pair")
+		funds += value[int](t, c, "select coalesce(sum(v), 0)::int from pair")
+		accounts += value[int](t, c, "select count(*)::int from bank")
+		bank += value[int](t, c, "select coalesce(sum(v), 0)::int from bank")
+		rows, err := c.Query(context.Background(), "select n from line")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int64
+		if _, err := pgx.ForEachRow(rows, []any{&n}, func() error { lines[n]++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pairs != 2*moveKeys || funds != 2*moveKeys*moveFunds || accounts != moveKeys || bank != moveKeys*moveFunds {
+		t.Errorf("%s: %d pairs with %d, %d accounts with %d", what, pairs, funds, accounts, bank)
+	}
+	m.load.compare(lines, func(format string, args ...any) { t.Errorf(what+": "+format, args...) })
+	for i := range 2 {
+		m.with(i, func(c *pgx.Conn) {
+			rows, _ := c.Query(context.Background(), "select * from weft.verify_placement()")
+			found, err := pgx.CollectRows(rows, pgx.RowToMap)
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			for _, f := range found {
+				if f["misplaced"] != "0" {
+					t.Errorf("%s: %v", what, f)
+				}
+			}
+			if n := value[int](t, c, "select count(*)::int from line"); n != len(lines) {
+				t.Errorf("%s: proxy %d counts %d lines of %d", what, i, n, len(lines))
+			}
+		})
+	}
+}
+
+// mayFail reports whether a cell excuses what a statement was told.
+func (m *moving) mayFail(d *death, s moveStatement) bool {
+	switch {
+	case s.told == "" || s.lost:
+		return true
+	case len(d.dead) > 0:
+		return true // a shard's death is noticed by all
+	case s.told == "57P03":
+		return d.has("etcd") || d.has("cable P") && s.proxy == 0 || d.has("cable Q") && s.proxy == 1
+	case s.told == "57P01" || s.told == "08006" || s.told == "40001": // a proxy that was cut off for longer than a lease
+		return d.lasting > 5*time.Second && (d.has("cable P") && s.proxy == 0 || d.has("cable Q") && s.proxy == 1)
+	}
+	return false
+}
