@@ -89,6 +89,7 @@ type Shard struct {
 	QueueWaits          int64
 	QueueSeconds        float64
 	ConnectionLimit     int64
+	State               string
 }
 
 // Range is consecutive buckets on one shard.

@@ -87,6 +87,7 @@ var Views = []*View{
 			{"p99_ms", Float},
 			{"queue_waits", Int},
 			{"queue_seconds", Float},
+			{"state", Text},
 		},
 		shardRows, false,
 	},
@@ -142,7 +143,7 @@ var Views = []*View{
 		statRows, true,
 	},
 	{
-		"moves", "MOVES", "the jobs that carry rows to other shards, those that are over included",
+		"moves", "MOVES", "the jobs that carry rows to other shards, those that are over included, and shards that join or leave",
 		[]Column{
 			{"job", Text},
 			{"database", Text},
@@ -278,7 +279,7 @@ func shardRows(_ context.Context, src Source, v Viewer) [][]any {
 		}
 		rows = append(rows, []any{
 			src.Proxy(), s.Name, hosts, s.Home, s.Weight, s.Buckets, s.Paused, s.Open, s.Used, s.Waiting, s.ConnectionLimit, s.Statements, s.Seconds,
-			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds,
+			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds, s.State,
 		})
 	}
 	return rows
@@ -349,7 +350,7 @@ func statRows(_ context.Context, src Source, _ Viewer) [][]any {
 func moveRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, m := range src.Moves(ctx) {
-		if !v.All && m.Database != v.Database {
+		if !v.All && m.Database != "" && m.Database != v.Database {
 			continue
 		}
 		var blocked any
@@ -357,7 +358,7 @@ func moveRows(ctx context.Context, src Source, v Viewer) [][]any {
 			blocked = text(m.BlockedBy)
 		}
 		rows = append(rows, []any{
-			m.Job, m.Database, m.Kind, m.State, text(m.Reason), m.From, m.To, m.Done, m.Buckets, m.Rows, m.Bytes, m.Rate, m.ETA,
+			m.Job, text(m.Database), m.Kind, m.State, text(m.Reason), m.From, m.To, m.Done, m.Buckets, m.Rows, m.Bytes, m.Rate, m.ETA,
 			m.Median, m.NinetyNinth, m.Max, m.ReadNinetyNinth, m.Rounds, m.GivenUp, blocked, text(m.User), text(m.Proxy), m.Started, m.Ended,
 		})
 	}

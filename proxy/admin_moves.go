@@ -27,7 +27,7 @@ func (a adminSource) moveDatabases(snap *directory.Snapshot) []string {
 	}
 	out := []string{a.database}
 	for i := range snap.Moves {
-		if db := snap.Moves[i].Database; !slices.Contains(out, db) {
+		if db := snap.Moves[i].Database; db != "" && !slices.Contains(out, db) {
 			out = append(out, db)
 		}
 	}
@@ -43,7 +43,7 @@ func (a adminSource) Moves(ctx context.Context) []console.Move {
 	if len(snap.Moves) > 0 {
 		blockers = a.blockers(ctx)
 	}
-	var out []console.Move
+	out := shardMoves(snap)
 	for _, db := range a.moveDatabases(snap) {
 		list, err := a.srv.mover.Moves(ctx, snap.Home, db)
 		if err != nil {
@@ -58,6 +58,26 @@ func (a adminSource) Moves(ctx context.Context) []console.Move {
 				out = append(out, a.move(snap, db, &schema.MoveRecord{ID: m.ID, Kind: string(m.Kind), User: m.User, Proxy: m.Proxy, From: []string{}, To: []string{}}, blockers))
 			}
 		}
+	}
+	return out
+}
+
+// shardMoves lists the jobs by which shards join or leave, which are jobs of no database. They are
+// known while they last.
+func shardMoves(snap *directory.Snapshot) []console.Move {
+	var out []console.Move
+	for i := range snap.Moves {
+		m := &snap.Moves[i]
+		if m.Carries() {
+			continue
+		}
+		c := console.Move{Job: m.ID, Kind: string(m.Kind), State: string(m.State), Reason: m.Reason, From: []string{}, To: []string{}, User: m.User, Proxy: m.Proxy}
+		if m.Kind == directory.MoveJoin {
+			c.To = append(c.To, m.Shard)
+		} else {
+			c.From = append(c.From, m.Shard)
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -132,7 +132,7 @@ func (a adminSource) Shards() []console.Shard {
 		out[i] = console.Shard{
 			Name: s.Name, Hosts: s.Hosts, Home: s.Name == snap.Home, Weight: int64(s.Weight), Paused: sh.Paused(), ConnectionLimit: int64(sh.Most()),
 			Statements: int64(times.Count), Seconds: float64(times.Sum) / 1e9, Median: float64(times.Quantile(0.5)) / 1e6, NinetyNinth: float64(times.Quantile(0.99)) / 1e6,
-			QueueWaits: int64(queued.Count), QueueSeconds: float64(queued.Sum) / 1e9,
+			QueueWaits: int64(queued.Count), QueueSeconds: float64(queued.Sum) / 1e9, State: shardState(snap, s.Name),
 		}
 	}
 	for _, l := range a.srv.pool.Lanes() {
@@ -143,7 +143,22 @@ func (a adminSource) Shards() []console.Shard {
 	for _, on := range snap.PlacementOf(a.database, "")[:snap.BucketCount] {
 		out[on].Buckets++
 	}
+	for i := range snap.Moves {
+		if m := &snap.Moves[i]; m.Kind == directory.MoveJoin && m.Join != nil {
+			if _, joined := snap.Shard(m.Shard); !joined {
+				out = append(out, console.Shard{Name: m.Shard, Hosts: m.Join.Hosts, Weight: int64(m.Join.Weight), State: shardState(snap, m.Shard)})
+			}
+		}
+	}
 	return out
+}
+
+// shardState words how a shard is.
+func shardState(snap *directory.Snapshot, name string) string {
+	if state := snap.StateOf(name); state != directory.ShardActive {
+		return string(state)
+	}
+	return "active"
 }
 
 // Placement implements console.Source.

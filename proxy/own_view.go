@@ -155,7 +155,8 @@ func (rt *routing) warnSilent(silent []error, consequence string) {
 }
 
 // knowOwn makes sure that weft's views that a text reads exist, and that the schema that
-// plans are made by has them: weft makes them when they are first read.
+// plans are made by has them, with all columns: weft makes them when they are first read, and
+// adds columns that an older weft did not know.
 func (rt *routing) knowOwn(f *parser.Facts) error {
 	if !readsOwn(f) {
 		return nil
@@ -166,7 +167,12 @@ func (rt *routing) knowOwn(f *parser.Facts) error {
 	env, err := rt.environment()
 	if err != nil || !slices.ContainsFunc(f.Relations, func(r string) bool {
 		name, ok := strings.CutPrefix(r, "weft.")
-		return ok && console.Named(name) != nil && env.Schema.Relation(catalog.Name{Schema: "weft", Name: name}) == nil
+		view := console.Named(name)
+		if !ok || view == nil {
+			return false
+		}
+		known := env.Schema.Relation(catalog.Name{Schema: "weft", Name: name})
+		return known == nil || len(known.Columns) < len(view.Columns)
 	}) {
 		return err
 	}

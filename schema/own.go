@@ -38,7 +38,7 @@ var ownSteps = []string{
 	sqlFile("own/05_gate"),
 	sqlFile("own/06_party"),
 	sqlFile("own/07_proof"),
-	sqlFile("own/08_views"),
+	sqlFile("own/08_views") + sqlFile("shards"),
 	sqlFile("own/09_notify"),
 	sqlFile("prove"),
 	sqlFile("own/11_decision_key"),
@@ -46,6 +46,7 @@ var ownSteps = []string{
 	sqlFile("prove") + sqlFile("own/13_server"),
 	sqlFile("own/14_moves"),
 	sqlFile("own/15_fence"),
+	sqlFile("shards"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -42,6 +42,7 @@ func TestAgedSchema(t *testing.T) {
 				k.types, k.single, k.index, 'public', k.id_sql, k.bucket_sql, '') FROM public.kept k`,
 			`SELECT weft.lookup_make(name) FROM public.kept`,
 			`INSERT INTO weft.users_email SELECT * FROM public.entries; DROP TABLE public.entries, public.kept`,
+			`CREATE VIEW public.over_shards AS SELECT name FROM weft.shards`,
 			`SELECT 'bad: ' || (` + bad + `)`,
 		}, ";\n")
 		if got := onDatabase(t, i, aged, sql); !strings.Contains(got, "bad: ") || strings.Contains(got, "bad: 0") {
@@ -58,6 +59,13 @@ func TestAgedSchema(t *testing.T) {
 			if time.Now().After(until) {
 				t.Fatalf("shard %d: %s functions are as they were", i, got)
 			}
+		}
+	}
+	// A table of weft's gets more columns, and a view over it stays.
+	const wider = `SELECT count(*) FROM pg_attribute WHERE attrelid = 'weft.shards'::regclass AND attname = 'state' AND to_regclass('public.over_shards') IS NOT NULL`
+	for i := range world.target.Shards() {
+		if got := onDatabase(t, i, aged, wider); got != "1" {
+			t.Errorf("shard %d: weft.shards is as it was, or the view over it is gone", i)
 		}
 	}
 	mallory := connect(t, w, "mallory", malloryPassword, "dbname="+aged)

@@ -73,7 +73,15 @@ func TestShardStates(t *testing.T) {
 		}
 		_ = d.Close(context.Background())
 	}
+	state := func(want string) {
+		t.Helper()
+		if got := value[string](w, c, "select state from weft.shards where name = 'shard-1'"); got != want {
+			t.Errorf("weft.shards says that the shard is %s, want %s", got, want)
+		}
+	}
+	state("active")
 	w.must(c, "select weft.set_shard_state('shard-1', 'read_only')")
+	state("read_only")
 	for _, c := range []*pgx.Conn{c, other} {
 		w.must(c, "update acct set note = 'x' where id = $1", here)
 		w.refused(c, "25006", "read only", "update acct set note = 'x' where id = $1", there)
@@ -88,6 +96,7 @@ func TestShardStates(t *testing.T) {
 	}
 	w.refused(c, "55000", "takes no buckets", "select weft.move_buckets('0', 'shard-1')")
 	w.must(c, "select weft.set_shard_state('shard-1', 'draining')")
+	state("draining")
 	w.must(c, "update acct set note = 'y' where id = $1", there)
 	w.refused(c, "55000", "takes no buckets", "select weft.move_buckets('0', 'shard-1')")
 	for _, r := range values(w, c, "select * from weft.drain_shard('shard-1')") {
@@ -99,6 +108,7 @@ func TestShardStates(t *testing.T) {
 	if n := value[int](w, c, "select buckets from weft.shards where name = 'shard-1'"); n != 0 {
 		t.Errorf("weft.shards says that %d buckets are left", n)
 	}
+	state("empty")
 	w.must(c, "select weft.set_shard_state('shard-1', 'active')")
 	w.must(c, "select weft.wait_move($1)", value[string](w, c, "select weft.rebalance('buckets', 0.01)"))
 	if got := w.spread(); got["shard-1"] < 30 {

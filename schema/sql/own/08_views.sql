@@ -37,12 +37,6 @@ CREATE OR REPLACE VIEW weft.servers AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('servers'))
 	AS r (proxy text, shard text, database text, username text, backend_pid bigint, state text, session bigint);
 
-CREATE OR REPLACE VIEW weft.shards AS
-SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('shards'))
-	AS r (proxy text, name text, hosts text[], home boolean, weight bigint, buckets bigint, paused boolean, open bigint, used bigint,
-		waiting bigint, connection_limit bigint, statements bigint, seconds float8, p50_ms float8, p99_ms float8, queue_waits bigint,
-		queue_seconds float8);
-
 CREATE OR REPLACE VIEW weft.tables AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('tables'))
 	AS r (database text, schema text, name text, kind text, columns text[], vindex text, state text);
@@ -64,5 +58,5 @@ CREATE OR REPLACE VIEW weft.settings AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('settings'))
 	AS r (proxy text, name text, value text, reload boolean);
 
-GRANT SELECT ON weft.transactions, weft.sessions, weft.pools, weft.servers, weft.shards, weft.tables, weft.placement, weft.statements,
+GRANT SELECT ON weft.transactions, weft.sessions, weft.pools, weft.servers, weft.tables, weft.placement, weft.statements,
 	weft.stats, weft.settings TO PUBLIC;
