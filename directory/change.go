@@ -29,10 +29,28 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 	if s.Home != old.Home {
 		bad("home", "cannot move from %s to %s: undeclared tables live there", old.Home, s.Home)
 	}
+	s.validateRounds(old, bad)
 	if len(errs) == 0 && len(old.Tables)+len(s.Tables) > 0 {
 		s.validateStay(old, bad)
 	}
 	return errors.Join(errs...)
+}
+
+// validateRounds refuses to forget a round that carries rows: its rows may have moved already, and
+// only whoever knows its key can find out. A round ends, and then the next one begins.
+func (s *Snapshot) validateRounds(old *Snapshot, bad func(place, format string, args ...any)) {
+	for i := range old.Moves {
+		m := &old.Moves[i]
+		if m.Round == nil || !m.Carries() {
+			continue
+		}
+		switch next := s.FindMove(m.ID); {
+		case next == nil:
+			bad("moves", "job %s cannot end while round %s is in progress", m.ID, m.Round.Key)
+		case next.Round != nil && next.Round.Key != m.Round.Key:
+			bad("moves", "round %s of job %s cannot begin while round %s is in progress", next.Round.Key, m.ID, m.Round.Key)
+		}
+	}
 }
 
 // validateStay refuses changes after which a declared table's rows would not be where the

@@ -68,6 +68,30 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// TestRoundIsNotForgotten: a round that may have moved rows is not replaced by another, and its job
+// does not end before it.
+func TestRoundIsNotForgotten(t *testing.T) {
+	old := jobbed(t)
+	other := old.Clone()
+	other.Moves[0].Round.Key = "k2"
+	if err := Successor(old, other); err == nil || !strings.Contains(err.Error(), "round k2 of job m1 cannot begin while round k is in progress") {
+		t.Errorf("another round: %v", err)
+	}
+	gone := old.Clone()
+	gone.EndMove("m1")
+	if err := Successor(old, gone); err == nil || !strings.Contains(err.Error(), "job m1 cannot end while round k is in progress") {
+		t.Errorf("no job: %v", err)
+	}
+	over := old.Clone()
+	over.Moves[0].Round = nil
+	if err := Successor(old, over); err != nil {
+		t.Error(err)
+	}
+	if err := Successor(over, other); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRowsStay: whatever happens to shards and weights, rows of declared tables stay where they
 // are, under the numbers that shards have then.
 func TestRowsStay(t *testing.T) {

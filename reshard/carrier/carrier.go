@@ -107,9 +107,9 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 	}
 	sizes, err := c.cfg.Rows.PrepareMove(ctx, snap, *m)
 	if err != nil {
-		return c.fail(ctx, id, err)
+		return c.fail(ctx, m, err)
 	}
-	if err := c.begun(ctx, id); err != nil {
+	if err := c.begun(ctx, id, proxy); err != nil {
 		return err
 	}
 	for {
@@ -120,7 +120,7 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 		case directory.MovePaused:
 			return ErrPaused
 		case directory.MovePreparing: // it was paused and resumed meanwhile
-			if err := c.begun(ctx, id); err != nil {
+			if err := c.begun(ctx, id, proxy); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 			break
 		}
 		if until := m.Options.Until; until > 0 && (sizes.Buckets-int64(len(left)))*100 >= sizes.Buckets*int64(until) {
-			return c.pauseAt(ctx, id, until)
+			return c.pauseAt(ctx, id, proxy, until)
 		}
 		if err := c.next(ctx, snap, m, left); err != nil {
 			return err
@@ -139,21 +139,18 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 }
 
 // begun notes that a job makes rounds from now on.
-func (c *Carrier) begun(ctx context.Context, id string) error {
-	_, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+func (c *Carrier) begun(ctx context.Context, id, proxy string) error {
+	return c.changeOwn(ctx, id, proxy, func(_ *directory.Snapshot, m *directory.Move) {
 		if m.State == directory.MovePreparing {
 			m.State = directory.MoveRunning
 		}
-		return nil
 	})
-	return err
 }
 
 // pauseAt pauses a job that was to come this far by itself. When it is resumed, it goes to its end.
-func (c *Carrier) pauseAt(ctx context.Context, id string, percent int) error {
-	_, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+func (c *Carrier) pauseAt(ctx context.Context, id, proxy string, percent int) error {
+	err := c.changeOwn(ctx, id, proxy, func(_ *directory.Snapshot, m *directory.Move) {
 		m.State, m.Reason, m.Options.Until = directory.MovePaused, fmt.Sprintf("%d %% of the buckets have moved, as the option until says", percent), 0
-		return nil
 	})
 	if err != nil {
 		return err
@@ -172,6 +169,18 @@ func (c *Carrier) find(ctx context.Context, id, proxy string) (*directory.Snapsh
 		return nil, nil, errGone
 	}
 	return snap, m, nil
+}
+
+// changeOwn changes the entry of a job that is this proxy's.
+func (c *Carrier) changeOwn(ctx context.Context, id, proxy string, fn func(*directory.Snapshot, *directory.Move)) error {
+	_, err := c.change(ctx, id, func(next *directory.Snapshot, m *directory.Move) error {
+		if m.Proxy != proxy {
+			return errGone
+		}
+		fn(next, m)
+		return nil
+	})
+	return err
 }
 
 // change changes the entry of a job.
@@ -211,7 +220,7 @@ func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directo
 		return err
 	}
 	if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.DataCorrupted {
-		return c.fail(ctx, m.ID, e)
+		return c.fail(ctx, m, e)
 	}
 	return c.rest(ctx, m, &r.report, began)
 }
@@ -267,10 +276,7 @@ func pause(r *Report, took time.Duration, o directory.MoveOptions) time.Duration
 // finish ends a job whose buckets are all at their target.
 func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *directory.Move) error {
 	id := m.ID
-	if _, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
-		m.State = directory.MoveFinishing
-		return nil
-	}); err != nil {
+	if err := c.changeOwn(ctx, id, m.Proxy, func(_ *directory.Snapshot, m *directory.Move) { m.State = directory.MoveFinishing }); err != nil {
 		return err
 	}
 	c.cfg.stopAt("move-finishing")
@@ -278,21 +284,16 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 		return err
 	}
 	c.cfg.Log.Info("a move of rows is done", "job", id, "database", m.Database)
-	_, err := c.change(ctx, id, func(next *directory.Snapshot, _ *directory.Move) error {
-		next.EndMove(id)
-		return nil
-	})
-	return err
+	return c.changeOwn(ctx, id, m.Proxy, func(next *directory.Snapshot, _ *directory.Move) { next.EndMove(id) })
 }
 
 // fail notes why a job cannot go on, and returns the reason.
-func (c *Carrier) fail(ctx context.Context, id string, reason error) error {
+func (c *Carrier) fail(ctx context.Context, m *directory.Move, reason error) error {
 	if ctx.Err() != nil {
 		return reason
 	}
-	_, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+	err := c.changeOwn(ctx, m.ID, m.Proxy, func(_ *directory.Snapshot, m *directory.Move) {
 		m.State, m.Reason = directory.MoveFailed, reason.Error()
-		return nil
 	})
 	return errors.Join(reason, err)
 }

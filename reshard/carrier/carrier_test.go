@@ -1,6 +1,7 @@
 package carrier
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -27,6 +28,31 @@ func TestPause(t *testing.T) {
 	} {
 		if got := pause(&tc.report, tc.took, tc.opts); got != tc.want {
 			t.Errorf("%+v %+v: %s, want %s", tc.report, tc.opts, got, tc.want)
+		}
+	}
+}
+
+// TestMayHold: a proxy that stood still neither goes on with a round that another proxy has ended,
+// nor overwrites the round of the proxy that has its job now.
+func TestMayHold(t *testing.T) {
+	round := func(key string) *directory.Round { return &directory.Round{Key: key, Phase: directory.HoldWrites} }
+	for _, tc := range []struct {
+		name  string
+		move  directory.Move
+		phase directory.Phase
+		want  error
+	}{
+		{"first phase", directory.Move{Proxy: "p"}, directory.HoldWrites, nil},
+		{"second phase", directory.Move{Proxy: "p", Round: round("k")}, directory.HoldAll, nil},
+		{"told, and not heard of it", directory.Move{Proxy: "p", Round: round("k")}, directory.HoldWrites, nil},
+		{"ended by another", directory.Move{Proxy: "p"}, directory.HoldAll, errOverruled},
+		{"one of before is not settled", directory.Move{Proxy: "p", Round: round("k0")}, directory.HoldWrites, errOverruled},
+		{"adopted", directory.Move{Proxy: "q"}, directory.HoldWrites, errGone},
+		{"adopted, and at work", directory.Move{Proxy: "q", Round: round("k2")}, directory.HoldAll, errGone},
+		{"paused", directory.Move{Proxy: "p", State: directory.MovePaused}, directory.HoldWrites, ErrPaused},
+	} {
+		if got := mayHold(&tc.move, "p", "k", tc.phase); !errors.Is(got, tc.want) || tc.want == nil && got != nil {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }

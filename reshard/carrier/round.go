@@ -130,6 +130,23 @@ func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 	}
 }
 
+// errOverruled ends a round that another proxy has ended: this one stood still.
+var errOverruled = errors.New("another proxy has ended the round")
+
+// mayHold says why a round of a proxy may not enter a phase. A proxy that stood still may have lost
+// its job to another, which makes rounds of its own.
+func mayHold(m *directory.Move, proxy, key string, phase directory.Phase) error {
+	switch {
+	case m.Proxy != proxy:
+		return errGone
+	case m.State == directory.MovePaused:
+		return ErrPaused
+	case m.Round == nil && phase == directory.HoldWrites, m.Round != nil && m.Round.Key == key:
+		return nil
+	}
+	return errOverruled
+}
+
 // carry moves the rows and makes the shards promise to commit.
 func (r *round) carry(ctx context.Context) error {
 	if err := r.carriage.Guard(r.live); err != nil {
