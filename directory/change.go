@@ -91,6 +91,9 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 			continue
 		}
 		from, to := old.PlacementOf(t.Database, was.Group), s.PlacementOf(t.Database, t.Group)
+		if !s.validateRemapped(old, t, from, to, bad) {
+			return
+		}
 		if len(from) == len(to) && sameShards(old, s) && slices.Equal(from, to) {
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weft/vindex"
 )
 
 // format is the number of the encoding. It grows when a reader of the old format would misread the
@@ -59,8 +61,11 @@ type head struct {
 	Gate        Gate             `json:"gate,omitempty"`
 	Pending     []Pending        `json:"pending,omitempty"`
 	Moves       []Move           `json:"moves,omitempty"`
+	Remapped    map[string]int64 `json:"remapped,omitempty"`
 	Functions   []Function       `json:"functions,omitempty"`
 	Base        int64            `json:"base,omitempty"`
+	// Isolated is as in Snapshot.
+	Isolated map[string]map[vindex.ID]int `json:"isolated,omitempty"`
 	// Parts are the sums of the parts by name. A part that is not listed does not belong to this
 	// snapshot, even if the store still holds it.
 	Parts map[string]string `json:"parts"`
@@ -162,7 +167,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Functions: s.Functions, Base: s.Base, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

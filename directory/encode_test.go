@@ -119,7 +119,9 @@ func fillIn(v reflect.Value) {
 			fillIn(e)
 		}
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("x"), e)
+		key := reflect.New(v.Type().Key()).Elem()
+		fillIn(key)
+		v.SetMapIndex(key, e)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fillIn(v.Elem())
@@ -129,7 +131,7 @@ func fillIn(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(7)
-	case reflect.Uint16, reflect.Uint32:
+	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(7)
 	default:
 		panic("a field of type " + v.Type().String() + ": teach the test, and Encode, Equal and Clone")

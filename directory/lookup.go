@@ -141,18 +141,7 @@ func (s *Snapshot) OwnBucket(lookup, shard string) (int, error) {
 	if at < 0 {
 		return 0, fmt.Errorf("%q is not one of the shards", shard)
 	}
-	if i := slices.Index(s.Placement[s.BucketCount:], Unused); i >= 0 {
-		s.eachPlacement(func(p []uint16) []uint16 {
-			p[s.BucketCount+i] = uint16(at)
-			return p
-		})
-		return s.BucketCount + i, nil
-	}
-	if len(s.Placement) >= s.BucketCount+MaxPinned {
-		return 0, fmt.Errorf("there are %d pinned values already", MaxPinned)
-	}
-	s.eachPlacement(func(p []uint16) []uint16 { return append(p, uint16(at)) })
-	return len(s.Placement) - 1, nil
+	return s.addBucket(func([]uint16) uint16 { return uint16(at) })
 }
 
 // eachPlacement changes the cluster's own placement, those of databases and the targets of jobs

@@ -233,17 +233,29 @@ func (s *Snapshot) PlacementOf(database, group string) []uint16 {
 }
 
 // For returns the snapshot as the statements of one database see it: its Placement is where
-// the buckets of that database are.
+// the buckets of that database are, and BucketOf knows the isolated values of that database.
 func (s *Snapshot) For(database string) *Snapshot {
-	if len(s.Placements) == 0 {
-		return s
-	}
-	p, ok := s.Placements[database]
-	if !ok {
+	p, placed := s.Placements[database]
+	own := s.Isolated[database]
+	if !placed && len(own) == 0 && len(s.own) == 0 {
 		return s
 	}
 	c := *s
-	c.Placement = p
+	if c.own = own; placed {
+		c.Placement = p
+	}
+	return &c
+}
+
+// PlacedAs returns the snapshot with rows where an older one says, which For returned, and without
+// shards that have joined since.
+func (s *Snapshot) PlacedAs(old *Snapshot) *Snapshot {
+	c := *s
+	c.Shards = s.Shards[:min(len(s.Shards), len(old.Shards))]
+	c.BucketCount, c.Placement, c.own, c.placed = old.BucketCount, old.Placement, old.own, old.Version
+	if old.placed > 0 {
+		c.placed = old.placed
+	}
 	return &c
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+
+	"weft/vindex"
 )
 
 // DefaultBucketCount is how many buckets a cluster has by default: enough to spread evenly over
@@ -39,7 +41,7 @@ type Snapshot struct {
 	Pins []Pin `json:"pins,omitempty"`
 
 	// Placement maps buckets to indexes into Shards. Beyond BucketCount come the buckets of pinned
-	// lookup values, one each, or Unused. SetShards updates Placement when Shards or Pins change.
+	// lookup values and isolated ones, one each, or Unused. SetShards updates Placement when Shards or Pins change.
 	Placement []uint16 `json:"placement"`
 
 	// Placements are where the buckets of databases are whose rows are elsewhere than Placement
@@ -51,6 +53,14 @@ type Snapshot struct {
 
 	// Targets are the placements that jobs work towards, by the ID of the job.
 	Targets map[string][]uint16 `json:"targets,omitempty"`
+
+	// Isolated are the keyspace IDs whose rows have a bucket of their own, with the bucket, by
+	// database. See BucketOf.
+	Isolated map[string]map[vindex.ID]int `json:"isolated,omitempty"`
+
+	// Remapped is, by database, the version since which its values have the buckets that they have. What
+	// a transaction has noted by an older snapshot names other buckets.
+	Remapped map[string]int64 `json:"remapped,omitempty"`
 
 	// Tables are the declared tables, ordered by database, schema and name.
 	Tables []Table `json:"tables,omitempty"`
@@ -88,6 +98,12 @@ type Snapshot struct {
 	// Foreign is why statements must not be routed by this snapshot any more: the directory
 	// describes another cluster now. Usually nil. See Current.
 	Foreign error `json:"-"`
+
+	// own is what Isolated has for the database that For was called for.
+	own map[vindex.ID]int
+
+	// placed is the version that Placement and own are from, 0 if it is Version. See PlacedAs.
+	placed int64
 
 	// sums are the sums of the encoded parts, if s was stored or loaded. Copies share the map, and
 	// it is never changed.
@@ -164,6 +180,8 @@ func (s *Snapshot) Clone() *Snapshot {
 	c.Placement = slices.Clone(s.Placement)
 	c.Placements = clonePlacements(s.Placements)
 	c.Targets = clonePlacements(s.Targets)
+	c.Isolated = cloneIsolated(s.Isolated)
+	c.Remapped = maps.Clone(s.Remapped)
 	c.Moves = slices.Clone(s.Moves)
 	for i := range c.Moves {
 		c.Moves[i].clone()

@@ -271,6 +271,10 @@ func (s *Snapshot) DropDatabase(database string) {
 	maps.DeleteFunc(s.Placements, func(key string, _ []uint16) bool {
 		return key == database || strings.HasSuffix(key, "/"+database)
 	})
+	own := slices.Collect(maps.Values(s.Isolated[database]))
+	delete(s.Isolated, database)
+	delete(s.Remapped, database)
+	s.FreeBuckets(own)
 }
 
 // Vacate asks all proxies to leave a database. s must be a Clone.

@@ -55,6 +55,7 @@ func (s *Snapshot) validatePlacement(bad func(place, format string, args ...any)
 		}
 	}
 	s.validateMoves(bad)
+	s.validateIsolated(bad)
 }
 
 // validateMap reports whether a placement gives every bucket a shard.

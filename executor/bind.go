@@ -41,7 +41,7 @@ type Binder struct {
 	shards  collection
 	missing []Missing
 	buckets int // buckets of ranges looked at so far
-	last    int // the bucket added last
+	last    int // what routed ids of the row placed last name: its snap.TopBucket
 
 	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
 	Noting  bool
@@ -53,6 +53,7 @@ type Binder struct {
 	row     []datum.Key    // one combination of the key columns' values
 	at      []int          // index in columns of each value of row
 	ranges  []vindex.Range // ranges of one combination
+	apart   []int          // buckets of isolated rows in one range
 	request []byte         // buffer for the key of a lookup
 }
 
@@ -346,7 +347,9 @@ func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 		if err != nil {
 			return b.noPlace(in, err)
 		}
-		return b.bucket(in, id.Bucket(b.bits))
+		err = b.bucket(in, b.snap.BucketOf(id))
+		b.last = id.Bucket(b.bits)
+		return err
 	}
 	var err error
 	if b.ranges, err = v.Ranges(b.ranges[:0], keys); err != nil {
@@ -358,6 +361,9 @@ func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 // addRanges adds the shards of runs of keyspace IDs.
 func (b *Binder) addRanges(in *plan.Instance, ranges []vindex.Range) error {
 	for _, r := range ranges {
+		if err := b.isolated(in, r); err != nil {
+			return err
+		}
 		first, last := r.Buckets(b.bits)
 		for i := first; i <= last && !b.shards.full(); i++ {
 			if b.buckets++; b.buckets > maxBuckets {
@@ -367,6 +373,17 @@ func (b *Binder) addRanges(in *plan.Instance, ranges []vindex.Range) error {
 			if err := b.bucket(in, i); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// isolated adds the shards of isolated rows whose keyspace IDs are in a range.
+func (b *Binder) isolated(in *plan.Instance, r vindex.Range) error {
+	b.apart = b.snap.AppendIsolated(b.apart[:0], r)
+	for _, bucket := range b.apart {
+		if err := b.bucket(in, bucket); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -424,7 +441,6 @@ func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 		return pgerr.New(pgerr.InternalError, "bucket %d of table %q has no shard in version %d of the directory", bucket, in.Table.Name, b.snap.Version)
 	}
 	b.shards.add(int(b.snap.Placement[bucket]))
-	b.last = bucket
 	if b.Noting && (len(b.touched) == 0 || b.touched[len(b.touched)-1] != bucket) {
 		b.touched = append(b.touched, bucket)
 	}

@@ -3,7 +3,6 @@ package executor
 import (
 	"encoding/hex"
 	"fmt"
-	"math/bits"
 	"time"
 
 	"weft/datum"
@@ -53,7 +52,7 @@ func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap 
 	}
 	at, err := k.Vindex.ID(values)
 	text, spelled := spell(values, k.Vindex.Columns())
-	bucket := at.Bucket(bits.Len(uint(snap.BucketCount)) - 1)
+	bucket := snap.TopBucket(at)
 	if err != nil || !spelled || bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
 		return "", 0, false
 	}
@@ -106,7 +105,7 @@ func (b *Binder) Wants(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot
 		if err != nil {
 			return nil, false
 		}
-		bucket := id.Bucket(b.bits)
+		bucket := snap.TopBucket(id)
 		if bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
 			return nil, false
 		}
@@ -171,7 +170,7 @@ func (b *Binder) found(in *plan.Instance) (done bool, err error) {
 		return false, nil
 	}
 	for _, id := range f.IDs {
-		if err := b.bucket(in, id.Bucket(b.bits)); err != nil {
+		if err := b.bucket(in, b.snap.BucketOf(id)); err != nil {
 			return true, err
 		}
 	}

@@ -40,7 +40,8 @@ func (p *Placer) Use(snap *directory.Snapshot) {
 // ErrInvalid says that PostgreSQL will refuse the key of a row. Any shard will say why.
 var ErrInvalid = errors.New("the key is invalid")
 
-// Place returns the shard and the bucket of a row with these values in its key columns. If a
+// Place returns the shard of a row with these values in its key columns, and the bucket that a
+// routed id of the row names. If a
 // lookup does not know the key yet, missing is the entry to be made; after making it, call Place
 // again with a snapshot that has the entry.
 func (p *Placer) Place(values []datum.Value) (shard, bucket int, missing []Missing, err error) {

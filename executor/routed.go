@@ -44,13 +44,17 @@ func (b *Binder) routed(in *plan.Instance) (done bool, err error) {
 		case state == unknown || key.Class() != datum.Integer || key.Int() < in.Table.IDs.From:
 			return false, nil
 		}
-		if err := b.bucket(in, int(key.Int()&(1<<b.bits-1))); err != nil {
+		bucket := int(key.Int() & (1<<b.bits - 1))
+		if err := b.bucket(in, bucket); err != nil {
+			return true, err
+		}
+		if err := b.isolated(in, b.snap.Within(bucket)); err != nil {
 			return true, err
 		}
 	}
 }
 
-// Bucket returns the bucket of the row that an instance stores. known is false if a value of the
+// Bucket returns the bucket that a routed id of the row names that an instance stores. known is false if a value of the
 // key is not known.
 func (b *Binder) Bucket(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot, a *Args) (bucket int, known bool, err error) {
 	b.reset(p, snap, a)

@@ -9,7 +9,9 @@ import (
 
 // Place is where a row is stored.
 type Place struct {
-	Shard, Bucket int
+	Shard int
+	// Bucket is what a routed id of the row names.
+	Bucket int
 	// Missing are the lookup entries that have to be made before the row is stored.
 	Missing []Missing
 }

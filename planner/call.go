@@ -67,6 +67,9 @@ var (
 		"set_shard_state": {name: "set_shard_state", params: []string{"shard", "state"}, needed: 2},
 		"drain_shard":     {name: "drain_shard", params: []string{"name", "max_pause"}, needed: 1, returns: []string{"job"}},
 		"remove_shard":    {name: "remove_shard", params: []string{"name"}, needed: 1},
+		"isolate": {
+			name: "isolate", params: append([]string{"table", "value", "shard"}, moveOptions...), alias: []string{"table_name", "value", "to_shard"}, needed: 2, returns: []string{"job"},
+		},
 		"rebalance": {
 			name: "rebalance", params: append([]string{"strategy", "threshold", "max_moves", "dry_run"}, moveOptions...), returns: []string{"job"}, plans: movePlan,
 		},
@@ -112,6 +115,10 @@ var (
 			name: "rebalance", params: []string{"relation", "threshold", "max_moves", "excluded_shard_list", "drain_only", "strategy"},
 			alias:   []string{"relation", "threshold", "max_shard_moves", "excluded_shard_list", "drain_only", "rebalance_strategy"},
 			returns: movePlan, with: map[string]string{"dry_run": "true"},
+		},
+		"isolate_tenant_to_new_shard": {
+			name: "isolate_tenant", params: []string{"table", "value", "cascade_option", "shard_transfer_mode"}, alias: []string{"table_name", "tenant_id"}, needed: 2,
+			returns: []string{"isolate_tenant_to_new_shard"},
 		},
 		"create_reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"undistribute_table": {

@@ -203,11 +203,7 @@ func (lk *lookups) rightPlace(shard int, entry []byte) error {
 
 // shardOf returns the shard that rows with a keyspace ID are on.
 func (rt *routing) shardOf(id vindex.ID) (int, bool) {
-	bits, err := vindex.Bits(rt.snap.BucketCount)
-	if err != nil {
-		return 0, false
-	}
-	b := id.Bucket(bits)
+	b := rt.snap.BucketOf(id)
 	return int(rt.snap.Placement[b]), int(rt.snap.Placement[b]) < len(rt.snap.Shards)
 }
 

@@ -174,15 +174,12 @@ func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
 // seen returns a snapshot of the cluster as the session's statements see it.
 func (t *touching) seen(snap *directory.Snapshot) *directory.Snapshot {
 	snap = snap.For(t.s.db.Name)
-	if t.pinned == nil || len(t.pinned.Placement) != len(snap.Placement) {
+	if t.pinned == nil {
 		return snap
 	}
-	c := *snap
-	c.Placement = t.pinned.Placement
 	// A shard that has joined since would take its snapshot now, and see rows for a second time. No
 	// shard leaves while a block is open.
-	c.Shards = snap.Shards[:min(len(snap.Shards), len(t.pinned.Shards))]
-	return &c
+	return snap.PlacedAs(t.pinned)
 }
 
 // leastHold is how long a statement waits for a round at least: a proxy that stood still hears of

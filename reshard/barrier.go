@@ -27,6 +27,9 @@ type Barrier struct {
 	// leaves says that a shard leaves: no transaction may be open then, because the numbers of
 	// shards change.
 	leaves bool
+	// remapped is the version since which values have the buckets that they have: the notes of an
+	// older transaction name others.
+	remapped int64
 }
 
 // BarrierOf returns the barrier of a database, nil if no job carries its rows or changes the set of
@@ -47,7 +50,7 @@ func BarrierOf(snap *directory.Snapshot, database string) *Barrier {
 	if found == nil {
 		return nil
 	}
-	b := &Barrier{Job: found.ID, Version: snap.Version, Round: found.Round, Move: found}
+	b := &Barrier{Job: found.ID, Version: snap.Version, Round: found.Round, Move: found, remapped: snap.Remapped[database]}
 	if found.Round != nil {
 		b.bits = make([]uint64, (len(snap.Placement)+63)/64)
 		for _, p := range found.Round.Pairs {
@@ -97,7 +100,7 @@ func (b *Barrier) Holds(n *Notes, t Touch) bool {
 	if t.Access == Read && n.repeatable {
 		return false
 	}
-	if n.unnoted || n.written.meets(b) {
+	if b.unknown(n) || n.written.meets(b) {
 		return false
 	}
 	switch b.Round.Phase {
@@ -116,7 +119,7 @@ func (b *Barrier) Awaits(n *Notes) bool {
 	switch {
 	case n.Idle() || Open.Load():
 		return false
-	case n.unnoted:
+	case b.unknown(n):
 		return true
 	case b.Round == nil:
 		return false
@@ -127,6 +130,9 @@ func (b *Barrier) Awaits(n *Notes) bool {
 	}
 	return b.Round.Phase != directory.HoldWrites && !n.repeatable && n.reading.meets(b)
 }
+
+// unknown reports whether it is not known which buckets a transaction has touched.
+func (b *Barrier) unknown(n *Notes) bool { return n.unnoted || n.since > 0 && n.since < b.remapped }
 
 // Met returns a bucket of the round that a transaction with these notes has touched, -1 if it may
 // have touched all.

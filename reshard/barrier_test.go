@@ -158,6 +158,28 @@ func TestBarrierOfOtherDatabase(t *testing.T) {
 	}
 }
 
+// TestRemapped: the notes of a transaction that is older than the buckets of values say nothing.
+func TestRemapped(t *testing.T) {
+	for _, phase := range phases {
+		b := barrier(phase)
+		b.remapped = 5
+		for since, want := range map[int64]bool{4: true, 5: false, 6: false} {
+			var n Notes
+			n.Note(since, touches[4].t)
+			n.Note(7, touches[4].t)
+			if got := b.Awaits(&n); got != want {
+				t.Errorf("%s: a transaction since %d is awaited: %v", phase, since, got)
+			}
+			if want && b.Holds(&n, Everything()) {
+				t.Errorf("%s: a transaction since %d is held by who waits for it", phase, since)
+			}
+		}
+		if b.Awaits(&Notes{}) {
+			t.Error("an idle session is awaited")
+		}
+	}
+}
+
 func mark(b bool) string {
 	return fmt.Sprint(map[bool]string{true: "✓", false: "-"}[b])
 }

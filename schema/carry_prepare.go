@@ -30,11 +30,11 @@ func (m *Mover) bucketSQL(ctx context.Context, s *session, snap *directory.Snaps
 	var text string
 	switch v := v.(type) {
 	case vindex.Computed:
-		if text, err = vindex.BucketSQL(v, bare, snap.BucketCount); err != nil {
+		if text, err = snap.BucketSQL(v, bare); err != nil {
 			return err
 		}
 		c.indexed = "(" + text + ")::int"
-		text, err = vindex.BucketSQL(v, columns, snap.BucketCount)
+		text, err = snap.BucketSQL(v, columns)
 	case vindex.Lookup:
 		if m.cfg.Entries == nil {
 			return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")

@@ -15,7 +15,7 @@ func (m *Mover) ForgetDatabase(ctx context.Context, database string) error {
 		return err
 	}
 	gone := slices.Clone(snap.Declared(database))
-	if _, vacated := snap.Vacated[database]; !vacated && len(gone) == 0 && len(snap.Placed(database)) == 0 && !snap.Changing(database) {
+	if _, vacated := snap.Vacated[database]; !vacated && len(gone) == 0 && len(snap.Placed(database)) == 0 && len(snap.Isolated[database]) == 0 && !snap.Changing(database) {
 		return nil
 	}
 	snap, err = m.cfg.Directory.Update(ctx, func(s *directory.Snapshot) (*directory.Snapshot, error) {

@@ -275,7 +275,7 @@ func (d *declaration) bucketSQL() error {
 	var err error
 	switch v := d.seen.verdict.vindex.(type) {
 	case vindex.Computed:
-		d.bucket, err = vindex.BucketSQL(v, columns, d.snap.BucketCount)
+		d.bucket, err = d.snap.BucketSQL(v, columns)
 	case vindex.Lookup:
 		d.bucket, err = d.lookupSQL(v, columns)
 	default:

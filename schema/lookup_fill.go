@@ -12,6 +12,7 @@ import (
 
 	"weft/catalog"
 	"weft/pgerr"
+	"weft/vindex"
 )
 
 // addMissing goes through the rows of a shard and adds the entries that are missing. If compare is
@@ -286,14 +287,7 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 
 // ownerOf returns the shard that rows with a keyspace ID are on.
 func (j *lookupJob) ownerOf(id int64) int {
-	n := 0
-	for b := j.snap.BucketCount; b > 1; b >>= 1 {
-		n++
-	}
-	if n == 0 {
-		return int(j.snap.Placement[0])
-	}
-	return int(j.snap.Placement[uint64(id)>>(64-n)])
+	return int(j.snap.Placement[j.snap.BucketOf(vindex.ID(id))])
 }
 
 // duplicates returns the error of duplicated for the values of an entry.

@@ -166,7 +166,7 @@ func (v *placementCheck) columns(t *directory.Table) []string {
 // computed lets the shard itself compute where its rows belong.
 func (v *placementCheck) computed(out *Placement, t *directory.Table, vx vindex.Computed, s *session) error {
 	columns := v.columns(t)
-	bucket, err := vindex.BucketSQL(vx, columns, v.snap.BucketCount)
+	bucket, err := v.snap.BucketSQL(vx, columns)
 	if err != nil {
 		return err
 	}

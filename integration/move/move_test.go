@@ -177,7 +177,10 @@ func TestBarrierIsNeeded(t *testing.T) {
 }
 
 // load moves buckets back and forth beside clients, and returns what went wrong.
-func (w *world) load(d time.Duration) (wrong []error) {
+func (w *world) load(d time.Duration) (wrong []error) { return w.loadBeside(d, false) }
+
+// loadBeside is load, beside other jobs if shared is set.
+func (w *world) loadBeside(d time.Duration, shared bool) (wrong []error) {
 	t := w.T
 	c := w.conn(0)
 	w.must(c, "update acct set balance = 1000; truncate line")
@@ -307,7 +310,17 @@ func (w *world) load(d time.Duration) (wrong []error) {
 				buckets = append(buckets, b)
 			}
 		}
-		w.move(c, buckets, names[rand.IntN(shards)])
+		if shared {
+			text := strings.Trim(strings.ReplaceAll(fmt.Sprint(buckets), " ", ","), "[]")
+			var job string
+			if err := c.QueryRow(context.Background(), "select weft.move_buckets($1, $2)", text, names[rand.IntN(shards)]).Scan(&job); err != nil {
+				time.Sleep(10 * time.Millisecond) // another job runs
+				continue
+			}
+			w.must(c, "select weft.wait_move($1)", job)
+		} else {
+			w.move(c, buckets, names[rand.IntN(shards)])
+		}
 		rounds++
 	}
 	wg.Wait()

@@ -82,7 +82,7 @@ func (x *Tables) Same(t testing.TB, mask map[string]bool) {
 			}
 			continue
 		}
-		bucket := bucketOf(t, declared, snapshot.BucketCount)
+		bucket := bucketOf(t, declared, snapshot)
 		var got []row
 		for n, shard := range shards {
 			for _, r := range rowsOf(t, ctx, shard, table, columns, bucket) {
@@ -207,9 +207,9 @@ func samePlaced(t testing.TB, what string, want, got []row) {
 
 // bucketOf is the SQL expression of a declared table's bucket; "0" if the key's
 // place is kept elsewhere.
-func bucketOf(t testing.TB, table directory.Table, buckets int) string {
+func bucketOf(t testing.TB, table directory.Table, snapshot *directory.Snapshot) string {
 	t.Helper()
-	v, err := table.NewVindex(buckets)
+	v, err := table.NewVindex(snapshot.BucketCount)
 	if err != nil {
 		t.Fatalf("%s: %v", table.Name, err)
 	}
@@ -221,7 +221,7 @@ func bucketOf(t testing.TB, table directory.Table, buckets int) string {
 	for _, col := range table.Columns {
 		columns = append(columns, pgx.Identifier{col.Name}.Sanitize())
 	}
-	sql, err := vindex.BucketSQL(c, columns, buckets)
+	sql, err := snapshot.BucketSQL(c, columns)
 	if err != nil {
 		t.Fatal(err)
 	}
