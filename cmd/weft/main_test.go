@@ -77,6 +77,17 @@ func TestMistakes(t *testing.T) {
 		"move":                      "which buckets? give --buckets",
 		"move --buckets 1":          "to which shard? give --to",
 		"move --buckets 1 --to s":   "through which proxy",
+		"rebalance":                 "through which proxy",
+		"rebalance --wait":          "--wait needs --apply",
+		"shard zzz":                 "add, drain, remove or list",
+		"shard add":                 "which shard?",
+		"shard add s":               "which server? give host:port",
+		"shard add s h:1 x":         `"x" is one word too many`,
+		"shard add s h:1":           "through which proxy",
+		"shard drain":               "which shard?",
+		"shard remove":              "which shard?",
+		"shard list x":              `"x" is one word too many`,
+		"shard list --proxy u://%z": "--proxy: cannot parse",
 		"status --etcd x":           `etcd.endpoints[0]: "x" is not host:port`,
 		"status -c a --etcd b":      "leave out --etcd",
 		"status -c a --cluster b":   "leave out --etcd and --cluster",
@@ -91,13 +102,10 @@ func TestMistakes(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	root := rootCommand()
-	for _, c := range root.Commands() {
-		if c.Name() == "help" || c.Hidden {
-			continue
-		}
-		out := succeed(t, c.Name(), "--help")
-		if !strings.Contains(out, "Examples:\n  weft "+c.Name()) && !strings.Contains(out, "\n  weft "+c.Name()) {
-			t.Errorf("weft %s --help has no example:\n%s", c.Name(), out)
+	for _, c := range documented(root)[1:] {
+		out := succeed(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
+		if !strings.Contains(out, "Examples:\n  "+c.CommandPath()) && !strings.Contains(out, "\n  "+c.CommandPath()) {
+			t.Errorf("%s --help has no example:\n%s", c.CommandPath(), out)
 		}
 	}
 	if out := succeed(t); !strings.Contains(out, "weft dev") {

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -17,10 +14,7 @@ import (
 )
 
 func moveCommand() *cobra.Command {
-	var (
-		m     moving
-		proxy string
-	)
+	var m moving
 	cmd := &cobra.Command{
 		Use:   "move",
 		Short: "Carry buckets of a database to another shard",
@@ -45,15 +39,10 @@ taken from PGPASSWORD or ~/.pgpass, as psql does.`,
 				return &usageError{errors.New("which buckets? give --buckets 0-63,70")}
 			case m.to == "":
 				return &usageError{errors.New("to which shard? give --to")}
-			case proxy == "":
-				return &usageError{errors.New("through which proxy, in which database? give --proxy postgres://user@host:port/database")}
 			}
-			cfg, err := pgx.ParseConfig(proxy)
-			if err != nil {
-				return &usageError{fmt.Errorf("--proxy: %w", err)}
-			}
-			if m.conn, err = pgx.ConnectConfig(cmd.Context(), cfg); err != nil {
-				return fmt.Errorf("connect to the proxy: %w", err)
+			var err error
+			if m.conn, err = m.proxy.connect(cmd.Context()); err != nil {
+				return err
 			}
 			defer closeConn(cmd.Context(), m.conn)
 			m.out = cmd.OutOrStdout()
@@ -62,16 +51,12 @@ taken from PGPASSWORD or ~/.pgpass, as psql does.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&proxy, "proxy", "", "URL of a proxy, with the database")
+	m.proxy.flag(cmd)
 	f.StringVar(&m.buckets, "buckets", "", "buckets and ranges of buckets, such as 0-63,70")
 	f.StringVar(&m.to, "to", "", "shard that takes them")
 	f.BoolVar(&m.dryRun, "dry-run", false, "print what would move and start nothing")
 	f.BoolVar(&m.wait, "wait", false, "follow the job to its end")
-	for i := range m.options {
-		o := &m.options[i]
-		o.name = moveOptions[i][0]
-		f.StringVar(&o.value, strings.ReplaceAll(o.name, "_", "-"), "", moveOptions[i][1])
-	}
+	m.options.flags(cmd)
 	return cmd
 }
 
@@ -89,7 +74,8 @@ var moveOptions = [...][2]string{
 type moving struct {
 	buckets, to  string
 	dryRun, wait bool
-	options      [len(moveOptions)]struct{ name, value string }
+	options      jobOptions
+	proxy        through
 	conn         *pgx.Conn
 	out          io.Writer
 }
@@ -98,24 +84,19 @@ func (m *moving) run(ctx context.Context) error {
 	if m.dryRun {
 		return m.plan(ctx)
 	}
-	call, args := "SELECT weft.move_buckets($1, $2", []any{m.buckets, m.to}
-	until := false
-	for _, o := range m.options {
-		if o.value != "" {
-			args = append(args, o.value)
-			call += fmt.Sprintf(", %s => $%d", o.name, len(args))
-			until = until || o.name == "until"
-		}
+	c := newCall("move_buckets", m.buckets, m.to)
+	c.options(m.options)
+	jobs, err := c.jobs(ctx, m.conn)
+	if err != nil {
+		return err
 	}
-	var job string
-	if err := m.conn.QueryRow(ctx, call+")", args...).Scan(&job); err != nil {
-		return explained(err)
+	for _, job := range jobs {
+		fmt.Fprintf(m.out, "job %s has begun\n", job)
 	}
-	fmt.Fprintf(m.out, "job %s has begun\n", job)
 	if !m.wait {
 		return nil
 	}
-	return m.follow(ctx, job, until)
+	return follow(m.conn, m.out).all(ctx, jobs, m.options.given("until"))
 }
 
 // plan prints what would move.
@@ -159,66 +140,4 @@ func (m *moving) plan(ctx context.Context) error {
 	}
 	_, err = fmt.Fprintln(m.out, "not started: this was a dry run; rows and bytes are estimates")
 	return err
-}
-
-// followEvery is how often a job is looked at.
-const followEvery = 300 * time.Millisecond
-
-// follow prints how far a job is until it is over.
-func (m *moving) follow(ctx context.Context, job string, until bool) error {
-	last := ""
-	begin, end := "", "\n"
-	if f, ok := m.out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			begin, end = "\r\x1b[K", "" // one line that changes
-		}
-	}
-	for {
-		var state, reason, blocked string
-		var done, buckets, rows int64
-		var rate float64
-		var eta *time.Time
-		err := m.conn.QueryRow(ctx, "SELECT state, coalesce(reason, ''), coalesce(blocked_by, ''), buckets_done, buckets, rows, rate, eta FROM weft.moves WHERE job = $1", job).
-			Scan(&state, &reason, &blocked, &done, &buckets, &rows, &rate, &eta)
-		if err != nil {
-			return fmt.Errorf("job %s goes on, but how it fares is not known: %w", job, explained(err))
-		}
-		line := fmt.Sprintf("%s: %d of %d buckets, %d rows, %s/s", state, done, buckets, rows, size(rate))
-		if eta != nil {
-			line += ", done at about " + eta.Local().Format(time.TimeOnly)
-		}
-		if blocked != "" {
-			line += ", blocked by " + blocked
-		}
-		if line != last {
-			fmt.Fprint(m.out, begin+line+end)
-			last = line
-		}
-		switch {
-		case state == "done", state == "paused" && until:
-			fmt.Fprint(m.out, strings.TrimPrefix("\n", end))
-			return nil
-		case state == "paused", state == "failed", state == "cancelled":
-			fmt.Fprint(m.out, strings.TrimPrefix("\n", end))
-			if reason != "" {
-				reason = ": " + reason
-			}
-			return fmt.Errorf("job %s is %s%s", job, state, reason)
-		}
-		select {
-		case <-time.After(followEvery):
-		case <-ctx.Done():
-			return fmt.Errorf("job %s goes on without this command", job)
-		}
-	}
-}
-
-// size writes a number of bytes for people.
-func size(n float64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB"}
-	i := 0
-	for ; n >= 10240 && i < len(units)-1; i++ {
-		n /= 1024
-	}
-	return fmt.Sprintf("%.0f %s", n, units[i])
 }
