@@ -35,6 +35,8 @@ const (
 	jobInterval = 250 * time.Millisecond
 	// roundGrace is how long after its job's max_pause a round may stand before any proxy ends it.
 	roundGrace = time.Second
+	// lateTimeout bounds one attempt to end a round.
+	lateTimeout = 10 * time.Second
 )
 
 // work looks after jobs until ctx ends.
@@ -43,7 +45,6 @@ func (j *jobs) work(ctx context.Context) {
 		if j.s.cfg.Directory == nil || snap.Foreign != nil {
 			return
 		}
-		j.watch(ctx, snap)
 		j.s.moving.fences.renew(snap)
 		j.s.moving.fences.enroll(ctx, snap)
 		for i := range snap.Moves {
@@ -55,6 +56,16 @@ func (j *jobs) work(ctx context.Context) {
 				continue
 			}
 			j.start(m.ID, m.Kind)
+		}
+	})
+}
+
+// watchRounds ends late rounds until ctx ends. It does nothing else: what work does may wait for etcd
+// or for a shard, and clients wait for the end of a round.
+func (j *jobs) watchRounds(ctx context.Context) {
+	j.s.every(ctx, jobInterval, func(snap *directory.Snapshot) {
+		if j.s.cfg.Directory != nil && snap.Foreign == nil {
+			j.watch(ctx, snap)
 		}
 	})
 }
@@ -173,6 +184,8 @@ func (j *jobs) watch(ctx context.Context, snap *directory.Snapshot) {
 			continue
 		}
 		j.s.wg.Go(j.s.guarded("late round of a move", func() {
+			ctx, cancel := context.WithTimeout(ctx, lateTimeout)
+			defer cancel()
 			if err := carrier.Settle(ctx, j.config(), &late, twopc.Force); err != nil && ctx.Err() == nil {
 				j.s.log.Warn("a round of a move cannot be ended", "job", late.ID, "err", err)
 			}

@@ -116,6 +116,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("watcher", s.watch))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
+	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.watchRounds))
 	s.wg.Go(s.kept("hubs", s.followHubs))
 	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
 	s.wg.Go(s.kept("resolver", s.resolveLeft))

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"weft/pgserver/pgtest"
+	"weft/reshard/carrier"
 )
 
 // fenced is a world with table f (id, v) and two proxies: the first moves rows, the second does not hear of it.
@@ -237,4 +240,52 @@ func TestFenceCutOff(t *testing.T) {
 		t.Errorf("the row is %q", v)
 	}
 	w.placed(w.conn(0))
+}
+
+// TestHeldWithoutEtcd: a proxy loses etcd while a round holds writes of some buckets. Their writers are told so when the
+// round should have been over, and nobody else notices anything. When the proxy has etcd again, it serves all.
+func TestHeldWithoutEtcd(t *testing.T) {
+	together(t)
+	w := newFenced(t, "c_held")
+	const from, to, beside = 1, 2, 3
+	a, away := w.keyOn(from, 0), w.keyOn(beside, 0)
+	c, other := w.conn(1), w.conn(1)
+	must(t, c, "insert into f values ($1, 'before'), ($2, 'before')", a, away)
+	w.weft[0].StopAt(t, "move-writes-clear", false)
+	job := w.move(from, to)
+	within(t, patience, "writes are held", w.weft[0].Stopped)
+	w.wire[1].sever()
+	defer w.wire[1].reconnect()
+	began := time.Now()
+	for i := range 3 {
+		got, err := exec(c, patience, "update f set v = 'held' where id = $1", a)
+		if got != "57P03" || !strings.Contains(err.Error(), "not known yet whether they have arrived") {
+			t.Errorf("a held write is told %v", err)
+		}
+		took := time.Since(began)
+		if limit := carrier.DefaultMaxPause + 2*time.Second; i == 0 && took < time.Second || pgtest.Late(t, took, limit+500*time.Millisecond) {
+			t.Errorf("it was held for %s", took)
+		}
+		began = time.Now()
+		if v := value[string](t, c, "select v from f where id = $1", a); v != "before" {
+			t.Errorf("read %q", v)
+		}
+		must(t, other, "update f set v = 'beside' where id = $1", away)
+		if n := value[int](t, other, "select count(*)::int from f"); n != 2 {
+			t.Errorf("%d rows of 2", n)
+		}
+		if took := time.Since(began); pgtest.Late(t, took, time.Second) {
+			t.Errorf("others were held for %s", took)
+		}
+	}
+	w.weft[0].GoOn()
+	w.wire[1].reconnect()
+	within(t, patience, "the proxy serves again", func() bool {
+		got, _ := exec(c, 10*time.Second, "update f set v = 'after' where id = $1", a)
+		return got == ""
+	})
+	w.settle(job)
+	if v := value[string](t, w.eye(to), "select v from f where id = $1", a); v != "after" {
+		t.Errorf("the row is %q", v)
+	}
 }
