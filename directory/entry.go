@@ -65,11 +65,7 @@ func (s *Snapshot) Entry(name string, key []byte) (bucket int, ok bool) {
 	if b := int(e.bucket); b >= 0 && b < len(s.Placement) && s.Placement[b] != Unused {
 		return b, true
 	}
-	at := s.Version
-	if s.placed > 0 {
-		at = s.placed
-	}
-	if e.bucket >= 0 && e.revision > at {
+	if e.bucket >= 0 && e.revision > s.Version {
 		return 0, false // the entry was made together with a bucket that s does not have yet
 	}
 	return -1, true

@@ -57,8 +57,18 @@ func TestIsolate(t *testing.T) {
 		t.Errorf("in the bucket: %v", got)
 	}
 	// An older snapshot is of the older mapping.
-	if was := next.For("app").PlacedAs(old.For("app")); was.BucketOf(id) != 3 || len(was.Placement) != len(old.Placement) {
-		t.Error("a snapshot that is placed as before")
+	old.Placements["app"] = append(old.Placements["app"], Unused, 1)
+	next.Placements["app"][3] = 1 - elsewhere[3]
+	next.Placements["app"][b+1] = 1 - next.Placements["app"][b+1]
+	next.Placements["app"] = append(next.Placements["app"], 1)
+	was := next.For("app").PlacedAs(old.For("app"))
+	if want := append(slices.Clone(elsewhere), next.Placements["app"][b], 1, 1); was.BucketOf(id) != 3 || !slices.Equal(was.Placement, want) {
+		t.Errorf("placed as before: bucket %d, %v, want %v", was.BucketOf(id), was.Placement, want)
+	}
+	next = old.Clone()
+	next.Placements["app"] = slices.Clone(elsewhere)
+	if _, err := next.Isolate("app", id); err != nil {
+		t.Fatal(err)
 	}
 	// Stored and loaded, it is the same.
 	next = stored(t, old, next)

@@ -248,13 +248,18 @@ func (s *Snapshot) For(database string) *Snapshot {
 }
 
 // PlacedAs returns the snapshot with rows where an older one says, which For returned, and without
-// shards that have joined since.
+// shards that have joined since. Values of lookups that were pinned since are where they are now.
 func (s *Snapshot) PlacedAs(old *Snapshot) *Snapshot {
 	c := *s
 	c.Shards = s.Shards[:min(len(s.Shards), len(old.Shards))]
-	c.BucketCount, c.Placement, c.own, c.placed = old.BucketCount, old.Placement, old.own, old.Version
-	if old.placed > 0 {
-		c.placed = old.placed
+	c.own, c.Placement = old.own, slices.Clone(old.Placement)
+	for b := s.BucketCount; b < len(s.Placement); b++ {
+		switch {
+		case b >= len(c.Placement):
+			c.Placement = append(c.Placement, s.Placement[b])
+		case c.Placement[b] == Unused:
+			c.Placement[b] = s.Placement[b]
+		}
 	}
 	return &c
 }

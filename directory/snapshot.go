@@ -102,9 +102,6 @@ type Snapshot struct {
 	// own is what Isolated has for the database that For was called for.
 	own map[vindex.ID]int
 
-	// placed is the version that Placement and own are from, 0 if it is Version. See PlacedAs.
-	placed int64
-
 	// sums are the sums of the encoded parts, if s was stored or loaded. Copies share the map, and
 	// it is never changed.
 	sums map[string]string

@@ -164,11 +164,20 @@ func (t *touching) try() (*reshard.Barrier, error) {
 // see them.
 func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
 	was, is := t.pinned.Placement, snap.PlacementOf(t.s.db.Name, "")
-	if touch.All {
-		// A shard that has joined is not one of the block's.
-		return !slices.Equal(was, is) || len(snap.Shards) != len(t.pinned.Shards)
+	// A bucket that is new has no rows that were elsewhere, or is still where they are: no round
+	// carries it while transactions are open that are older.
+	left := func(b int) bool {
+		return b < len(was) && was[b] != directory.Unused && (b >= len(is) || was[b] != is[b])
 	}
-	return slices.ContainsFunc(touch.Buckets, func(b int) bool { return b >= len(was) || b >= len(is) || was[b] != is[b] })
+	if !touch.All {
+		return slices.ContainsFunc(touch.Buckets, left)
+	}
+	for b := range was {
+		if left(b) {
+			return true
+		}
+	}
+	return len(snap.Shards) != len(t.pinned.Shards) // a shard that has joined is not one of the block's
 }
 
 // seen returns a snapshot of the cluster as the session's statements see it.
