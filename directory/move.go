@@ -101,6 +101,8 @@ type Round struct {
 	Key   string `json:"key"`
 	Phase Phase  `json:"phase"`
 	Pairs []Pair `json:"pairs"`
+	// Pause is how long the round may hold statements. Zero: as the job's options say.
+	Pause time.Duration `json:"pause,omitempty"`
 }
 
 // Pair is what one shard gives another in a round.

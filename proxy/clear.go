@@ -66,18 +66,19 @@ func (r *holds) barrier(snap *directory.Snapshot, database string) *reshard.Barr
 	return b
 }
 
-// holdGrace is how long after its job's max_pause a round may hold statements. Any proxy ends a
-// round before that, see jobs.watch, unless etcd or the deciding shard does not answer.
-const holdGrace = 2 * time.Second
+// holdGrace is how long after its job's max_pause a round may hold statements: a little less than
+// the two seconds that clients are promised. Any proxy ends a round before that, see jobs.watch,
+// unless etcd or the deciding shard does not answer.
+const holdGrace = 1900 * time.Millisecond
 
-// maxPause is how long the rounds of a job may hold a statement before they give way.
+// maxPause is how long the round of a job may hold a statement before it gives way.
 func maxPause(m *directory.Move) time.Duration {
 	pause := m.Options.MaxPause
+	if m.Round != nil && m.Round.Pause > 0 {
+		pause = m.Round.Pause
+	}
 	if pause <= 0 {
 		pause = carrier.DefaultMaxPause
-	}
-	if !m.Carries() {
-		pause = max(pause, maxShardHold)
 	}
 	return pause
 }

@@ -284,7 +284,7 @@ func (j *jobs) heldJoin(parent context.Context, base *directory.Snapshot, m *dir
 	if err != nil {
 		return &laterError{reason: err}
 	}
-	held, err := j.hold(ctx, m.ID, &directory.Round{Key: key, Phase: directory.HoldWrites}, func(now *directory.Snapshot) error { return unchangedSince(base, now) })
+	held, err := j.hold(ctx, m.ID, &directory.Round{Key: key, Phase: directory.HoldWrites, Pause: hold}, func(now *directory.Snapshot) error { return unchangedSince(base, now) })
 	if err == nil {
 		defer j.lift(context.WithoutCancel(parent), m.ID, key)
 		j.stopAt("join-held")

@@ -270,7 +270,7 @@ func (j *jobs) leave(parent context.Context, m *directory.Move) error {
 	if err != nil {
 		return &laterError{reason: err}
 	}
-	held, err := j.hold(ctx, m.ID, &directory.Round{Key: key, Phase: directory.HoldAll}, func(now *directory.Snapshot) error {
+	held, err := j.hold(ctx, m.ID, &directory.Round{Key: key, Phase: directory.HoldAll, Pause: shardHold}, func(now *directory.Snapshot) error {
 		if len(now.Pending) > 0 {
 			return errors.New("a schema is being changed")
 		}

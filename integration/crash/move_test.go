@@ -130,7 +130,7 @@ func newMoving(t *testing.T, db string) *moving {
 	return m
 }
 
-func quietly(c *config.Config) { c.Log.Level = "warn" }
+func quietly(c *config.Config) { c.Log.Level = "info" }
 
 // end stops the load, and looks whether decisions go, too.
 func (m *moving) end() {
@@ -339,7 +339,7 @@ func (m *moving) settle(d *death) {
 			return j.Round != nil && d.has("P")
 		})
 	})
-	if *moveTime == 0 && (d.has("P") || d.has("Q")) || m.n%4 == 0 {
+	if *moveTime == 0 && !d.has("nobody") && !d.has("B") || *moveTime > 0 && m.n%4 == 0 {
 		m.with(1, func(c *pgx.Conn) {
 			if _, err := exec(c, patience, "select weft.cancel_move($1)", d.job); err != nil && code(err) != "42704" && code(err) != "55000" {
 				t.Errorf("%s: the job cannot be cancelled: %v", what, err)
