@@ -137,11 +137,13 @@ func (l *moveLoad) take() []moveStatement {
 	return list
 }
 
-// wrong returns the answers that were not right.
-func (l *moveLoad) wrong() []error {
+// takeWrong returns the answers of the cell that were not right.
+func (l *moveLoad) takeWrong() []error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.errs
+	errs := l.errs
+	l.errs = nil
+	return errs
 }
 
 // report says what the load has done in this cell.
