@@ -50,20 +50,23 @@ func (e *rowsError) Error() string {
 	return fmt.Sprintf("the target differs from the source: %d rows instead of %d by %s with (%s)", e.got, e.Rows, e.SQL, strings.Join(args, ", "))
 }
 
-// job is bound to a change: what writes its table.
+// bound is a change, with what writes its table.
 type bound struct {
 	*Change
 	w *writer
 	// tables are those that T empties.
 	tables []string
+	// alone: it has found no row, and is not sent with others.
+	alone bool
 }
 
-// apply writes changes and the position after them, in one transaction. A transaction that weft is still bringing to its end may
-// hide rows for a moment, so what is missing is looked for again.
+// apply writes changes and the position after them, in one transaction. An update that finds no row is of one that may have to move: the
+// batch is run again, with that one by itself. A transaction that weft is still bringing to its end may hide rows for a moment, so what
+// is missing even then is looked for again.
 func (a *applier) apply(ctx context.Context, changes []bound, after Position, committed time.Time) error {
 	deadline := time.Now().Add(retryFor)
-	for careful := false; ; {
-		err := a.attempt(ctx, changes, after, committed, careful)
+	for tries := 0; ; tries++ {
+		err := a.attempt(ctx, changes, after, committed)
 		if err == nil || a.conn.IsClosed() || ctx.Err() != nil || errors.Is(err, errTaken) {
 			return err
 		}
@@ -72,8 +75,11 @@ func (a *applier) apply(ctx context.Context, changes []bound, after Position, co
 		}
 		var missing *rowsError
 		switch {
-		case !careful: // one by one, to see which it is, and to do what takes more than one statement
-			careful = true
+		case errors.Is(err, errMarked) && tries < 3:
+		case tries == 0 || errors.Is(err, errMarked): // one by one, to see which it is
+			for i := range changes {
+				changes[i].alone = true
+			}
 		case !errors.As(err, &missing) || time.Now().After(deadline):
 			return err
 		default:
@@ -87,6 +93,9 @@ func (a *applier) apply(ctx context.Context, changes []bound, after Position, co
 	}
 }
 
+// errMarked is that changes were marked to be carried out alone.
+var errMarked = errors.New("some updates have found no row")
+
 // forget drops the prepared statements: after an error nobody knows which there are.
 func (a *applier) forget(ctx context.Context) error {
 	a.names = map[string]string{}
@@ -94,7 +103,7 @@ func (a *applier) forget(ctx context.Context) error {
 	return err
 }
 
-func (a *applier) attempt(ctx context.Context, changes []bound, after Position, committed time.Time, careful bool) error {
+func (a *applier) attempt(ctx context.Context, changes []bound, after Position, committed time.Time) error {
 	if len(a.names) > 500 {
 		if err := a.forget(ctx); err != nil {
 			return err
@@ -103,23 +112,33 @@ func (a *applier) attempt(ctx context.Context, changes []bound, after Position, 
 	if _, err := a.conn.PgConn().Exec(ctx, "BEGIN").ReadAll(); err != nil {
 		return err
 	}
-	queue := []Statement{{
+	_, err := a.exec(ctx, Statement{
 		"UPDATE weft_import.job SET at = $1::text::pg_lsn, part = $2, committed = $3, applied = clock_timestamp(), changes = changes + $4 WHERE run = $5",
 		[][]byte{[]byte(after.At.String()), []byte(strconv.FormatInt(after.Part, 10)), stamp(committed), []byte(strconv.Itoa(len(changes))), []byte(a.run)},
 		1,
-	}}
-	if err := a.send(ctx, queue); err != nil {
-		if e := (*rowsError)(nil); errors.As(err, &e) {
-			return errTaken
-		}
+	})
+	if e := (*rowsError)(nil); errors.As(err, &e) {
+		return errTaken
+	}
+	if err != nil {
 		return err
 	}
-	queue = nil
-	for _, c := range changes {
+	var queue []sending
+	for i := 0; i < len(changes); i++ {
+		c := &changes[i]
+		if n := inserts(changes[i:]); n > 1 {
+			rows := make([][]Value, n)
+			for k := range rows {
+				rows[k] = changes[i+k].New
+			}
+			queue = append(queue, sending{c.w.insert(rows...), nil})
+			i += n - 1
+			continue
+		}
 		s, simple := c.statement()
-		if simple && !careful {
+		if simple && !c.alone {
 			if s.SQL != "" {
-				queue = append(queue, s)
+				queue = append(queue, sending{s, c})
 			}
 			continue
 		}
@@ -127,7 +146,7 @@ func (a *applier) attempt(ctx context.Context, changes []bound, after Position, 
 			return err
 		}
 		queue = queue[:0]
-		if err := a.one(ctx, c, s, simple); err != nil {
+		if err := a.one(ctx, *c, s, simple); err != nil {
 			return err
 		}
 	}
@@ -135,9 +154,27 @@ func (a *applier) attempt(ctx context.Context, changes []bound, after Position, 
 		return err
 	}
 	a.at("import-batch")
-	_, err := a.conn.PgConn().Exec(ctx, "COMMIT").ReadAll()
+	_, err = a.conn.PgConn().Exec(ctx, "COMMIT").ReadAll()
 	return err
 }
+
+// inserts counts the changes at the beginning of a list that can be one statement. Numbers of rows are powers of two, so that there are
+// few different statements.
+func inserts(list []bound) int {
+	n := 0
+	for n < len(list) && n < mostInserts && list[n].Kind == 'I' && list[n].w == list[0].w && !list[n].alone && (n+1)*len(list[0].New) < mostParams {
+		n++
+	}
+	for n&(n-1) != 0 {
+		n &= n - 1
+	}
+	return n
+}
+
+const (
+	mostInserts = 128
+	mostParams  = 1 << 14
+)
 
 func stamp(t time.Time) []byte {
 	if t.IsZero() {
@@ -159,8 +196,15 @@ func (c *bound) statement() (Statement, bool) {
 	return truncate(c.tables), true
 }
 
-// send runs statements, all of them in one round trip, and compares how many rows they have concerned.
-func (a *applier) send(ctx context.Context, list []Statement) error {
+// sending is a statement to send, and the change it is for, if it is for one.
+type sending struct {
+	Statement
+	of *bound
+}
+
+// send runs statements, all of them in one round trip, and compares how many rows they have concerned. Updates that have found no row
+// are marked.
+func (a *applier) send(ctx context.Context, list []sending) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -174,6 +218,7 @@ func (a *applier) send(ctx context.Context, list []Statement) error {
 		}
 		p.SendQueryPrepared(name, s.Args, nil, nil)
 	}
+	marked := false
 	err := p.Sync()
 	for n := 0; err == nil; {
 		var r any
@@ -183,15 +228,24 @@ func (a *applier) send(ctx context.Context, list []Statement) error {
 		if _, over := r.(*pgconn.PipelineSync); over {
 			break
 		}
-		if rows, ok := r.(*pgconn.ResultReader); ok {
-			var tag pgconn.CommandTag
-			if tag, err = rows.Close(); err == nil && list[n].Rows >= 0 && tag.RowsAffected() != list[n].Rows {
-				err = &rowsError{list[n], tag.RowsAffected()}
-			}
-			n++
+		rows, ok := r.(*pgconn.ResultReader)
+		if !ok {
+			continue // of a statement that was prepared
 		}
+		var tag pgconn.CommandTag
+		if tag, err = rows.Close(); err == nil && list[n].Rows >= 0 && tag.RowsAffected() != list[n].Rows {
+			if c := list[n].of; c != nil && c.Kind == 'U' && tag.RowsAffected() == 0 {
+				c.alone, marked = true, true
+			} else if !marked { // what follows one that is marked may be because of it
+				err = &rowsError{list[n].Statement, tag.RowsAffected()}
+			}
+		}
+		n++
 	}
-	return errors.Join(err, p.Close())
+	if err = errors.Join(err, p.Close()); marked && !a.conn.IsClosed() {
+		return errMarked
+	}
+	return err
 }
 
 // exec runs one statement and returns how many rows it has concerned.
@@ -259,8 +313,8 @@ func (a *applier) replace(ctx context.Context, c bound) error {
 		s.Rows = 1
 		return &rowsError{s, 0}
 	}
-	for range n - 1 {
-		if _, err := a.exec(ctx, c.w.insert(c.Old)); err != nil {
+	for n--; n > 0; n -= mostInserts {
+		if _, err := a.exec(ctx, c.w.insert(slices.Repeat([][]Value{c.Old}, int(min(n, mostInserts)))...)); err != nil {
 			return err
 		}
 	}

@@ -113,9 +113,9 @@ func (i *Importer) Cutover(ctx context.Context, o CutoverOptions) error {
 	}
 	defer release()
 	if err := i.cut(ctx, &s, job, stop, o); err != nil {
-		undone, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		undone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		return errors.Join(err, i.uncut(undone, s, o))
+		return errors.Join(err, i.uncut(undone, o))
 	}
 	i.at("import-compared")
 	if _, err := s.target.conn.Exec(ctx, "UPDATE weft_import.job SET state = $1", string(Finishing)); err != nil {
@@ -198,12 +198,12 @@ func (i *Importer) cut(ctx context.Context, s *sides, job *Job, stop stopped, o 
 		return causeOf(ctx, err)
 	}
 	i.at("import-settled")
-	snap, err := s.moment(ctx)
+	from, _, err := s.whole(ctx, nil, job.Tables)
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	defer snap.close()
-	list, err := i.compare(ctx, *s, job, snap, !o.Rows)
+	defer closeConn(from)
+	list, err := i.compare(ctx, *s, job, from, !o.Rows)
 	if err != nil {
 		return causeOf(ctx, err)
 	}
@@ -295,12 +295,19 @@ func (i *Importer) settle(ctx context.Context, s sides) error {
 	return nil
 }
 
-// uncut makes the source writable again, and follows on.
-func (i *Importer) uncut(ctx context.Context, s sides, o CutoverOptions) error {
-	if err := s.loud(ctx, o.Stopped); err != nil {
-		return fmt.Errorf("the source is still read only: %w", err)
+// uncut makes the source writable again, and follows on. Its connections are new: those of the cut-over may be closed, because a
+// context has ended.
+func (i *Importer) uncut(ctx context.Context, o CutoverOptions) error {
+	const advice = "the source may still be read only: run weft import cutover again, or weft import abort: %w"
+	s, err := i.open(ctx)
+	if err != nil {
+		return fmt.Errorf(advice, err)
 	}
-	_, err := s.target.conn.Exec(ctx, "UPDATE weft_import.job SET state = $1 WHERE state = $2", string(Following), string(CutOver))
+	defer s.close()
+	if err := s.loud(ctx, o.Stopped); err != nil {
+		return fmt.Errorf(advice, err)
+	}
+	_, err = s.target.conn.Exec(ctx, "UPDATE weft_import.job SET state = $1 WHERE state = $2", string(Following), string(CutOver))
 	return err
 }
 

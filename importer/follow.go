@@ -392,7 +392,8 @@ func (f *follower) limit(ctx context.Context, next LSN) (over bool, err error) {
 func (f *follower) poll(ctx context.Context) error {
 	var state, run string
 	var at *string
-	err := f.s.target.conn.QueryRow(ctx, "SELECT state, run, CASE WHEN hold_until > clock_timestamp() THEN hold_at::text END FROM weft_import.job").Scan(&state, &run, &at)
+	var told bool
+	err := f.s.target.conn.QueryRow(ctx, "SELECT state, run, CASE WHEN hold_until > clock_timestamp() THEN hold_at::text END, coalesce(held_at = hold_at, false) FROM weft_import.job").Scan(&state, &run, &at, &told)
 	switch {
 	case code(err) == "42P01" || code(err) == "3F000" || errors.Is(err, pgx.ErrNoRows):
 		return errAborted
@@ -404,15 +405,11 @@ func (f *follower) poll(ctx context.Context) error {
 		return errOver
 	}
 	f.polled = time.Now()
-	before, held := f.hold, f.holds
-	f.holds, f.hold = at != nil, 0
+	f.holds, f.held, f.hold = at != nil, told, 0
 	if at != nil {
 		if f.hold, err = pglogrepl.ParseLSN(*at); err != nil {
 			return err
 		}
-	}
-	if f.holds != held || f.hold != before {
-		f.held = false
 	}
 	if f.polled.Sub(f.said) >= 2*statusEach {
 		if f.said = f.polled; f.count > 0 {

@@ -2,8 +2,6 @@ package importer
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,9 +81,7 @@ func openTarget(ctx context.Context, cfg *pgx.ConnConfig) (*target, error) {
 		closeConn(conn)
 		return nil, fmt.Errorf("--into must be a database of a weft proxy: %w", err)
 	}
-	b := make([]byte, 8)
-	_, _ = rand.Read(b) // never fails
-	return &target{cfg: cfg, conn: conn, run: hex.EncodeToString(b)}, nil
+	return &target{cfg: cfg, conn: conn, run: random(8)}, nil
 }
 
 func (t *target) close() { closeConn(t.conn) }

@@ -139,11 +139,11 @@ func (j *judge) servers() {
 	if s.WALLevel != "logical" {
 		j.add(Error, "ALTER SYSTEM SET wal_level = logical, and restart the source.", "wal_level of the source is %s", s.WALLevel)
 	}
-	if s.Slots+2 > s.MaxSlots {
-		j.add(Error, "Two are needed, one of them while tables are copied or compared: raise max_replication_slots, or drop slots.", "%d of max_replication_slots = %d of the source are in use", s.Slots, s.MaxSlots)
+	if s.Slots+3 > s.MaxSlots {
+		j.add(Error, "Three are needed, two of them while tables are copied or compared: raise max_replication_slots, or drop slots.", "%d of max_replication_slots = %d of the source are in use", s.Slots, s.MaxSlots)
 	}
-	if s.Senders+2 > s.MaxSenders {
-		j.add(Error, "Two are needed: raise max_wal_senders.", "%d of max_wal_senders = %d of the source are in use", s.Senders, s.MaxSenders)
+	if s.Senders+3 > s.MaxSenders {
+		j.add(Error, "Three are needed: raise max_wal_senders.", "%d of max_wal_senders = %d of the source are in use", s.Senders, s.MaxSenders)
 	}
 	if s.KeepSize == "-1" {
 		j.add(Warning, "While nothing follows, the source keeps its WAL: watch its disk, or set max_slot_wal_keep_size. weft import abort drops the slot.", "max_slot_wal_keep_size of the source has no limit")

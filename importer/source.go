@@ -2,6 +2,8 @@ package importer
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -217,11 +219,14 @@ func slotName(database string) string {
 		}
 		return '_'
 	}, strings.ToLower(database))
-	return "weft_import_" + name[:min(len(name), 63-len("weft_import_")-len(momentary))]
+	return "weft_import_" + name[:min(len(name), 63-len("weft_import_")-momentary)]
 }
 
-// momentary is added to the name of the slot that gives a later snapshot.
-const momentary = "_moment"
+// momentary is how long the ending is that the name of a slot has which only gives a snapshot.
+const momentary = len("_1a2b3c")
+
+// lockWait is how long a reader waits for its locks: less than a deadlock of others would last.
+const lockWait = "500ms"
 
 func (s *source) close() { closeConn(s.conn) }
 
@@ -303,7 +308,22 @@ func (s *source) makeSlot(ctx context.Context) (*snapshot, error) {
 
 // moment makes a snapshot of now, with its place in the WAL. The slot it takes ends with it.
 func (s *source) moment(ctx context.Context) (*snapshot, error) {
-	return s.snapshot(ctx, s.slot+momentary, true)
+	for tries := 0; ; tries++ {
+		snap, err := s.snapshot(ctx, s.slot+"_"+random(3), true)
+		if code(err) != "53400" || tries == 100 { // there are too many
+			return snap, err
+		}
+		if err := sleep(ctx, pollEvery/4); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// random is a number of so many bytes.
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
 }
 
 func (s *source) snapshot(ctx context.Context, slot string, temporary bool) (*snapshot, error) {
@@ -338,6 +358,59 @@ func (s *source) reader(ctx context.Context, snap *snapshot) (*pgx.Conn, error) 
 		return nil, err
 	}
 	return c, nil
+}
+
+// steady locks tables against TRUNCATE, and reports whether a reader sees them as they were: who reads a table that was truncated after
+// the snapshot finds it empty. It reports false, too, if somebody holds a lock.
+func steady(ctx context.Context, c *pgx.Conn, tables []Copied) (ok bool, err error) {
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = quote.Name(tables[i].Schema, tables[i].Name)
+	}
+	_, err = c.PgConn().Exec(ctx, "SET LOCAL lock_timeout = '"+lockWait+"'; LOCK TABLE "+strings.Join(names, ", ")+" IN ACCESS SHARE MODE; SET LOCAL lock_timeout = 0").ReadAll()
+	if code(err) == "55P03" { // lock_not_available
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// The catalog is read as of the snapshot, the function tells of now.
+	err = c.QueryRow(ctx, `SELECT count(*) = 0 FROM unnest($1::text[]) t(name), LATERAL (SELECT t.name::regclass AS oid UNION SELECT relid FROM pg_partition_tree(t.name::regclass)) p
+		JOIN pg_class c ON c.oid = p.oid AND c.relkind = 'r' AND c.relfilenode <> pg_relation_filenode(c.oid)`, names).Scan(&ok)
+	return ok, err
+}
+
+// whole opens a reader that sees tables as they were at its moment: that of a snapshot, or a later one. Without a snapshot it is
+// now.
+func (s *source) whole(ctx context.Context, snap *snapshot, tables []Copied) (*pgx.Conn, LSN, error) {
+	for tries := 0; ; tries++ {
+		if snap == nil {
+			var err error
+			if snap, err = s.moment(ctx); err != nil {
+				return nil, 0, err
+			}
+			defer snap.close()
+		}
+		c, err := s.reader(ctx, snap)
+		if err != nil {
+			return nil, 0, err
+		}
+		ok, err := true, error(nil)
+		if len(tables) > 0 {
+			ok, err = steady(ctx, c, tables)
+		}
+		if ok && err == nil {
+			return c, snap.at, nil
+		}
+		closeConn(c)
+		if err != nil {
+			return nil, 0, err
+		}
+		if tries == 20 {
+			return nil, 0, errors.New("the source's tables are truncated or locked all the time: try again when they are not")
+		}
+		snap = nil
+	}
 }
 
 // dropSlot drops the slot, whoever uses it.

@@ -132,7 +132,7 @@ func (i *Importer) Start(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.close() }() // they may be others by then
-	if ok, err := s.lock(ctx, retryFor/3); err != nil || !ok {
+	if ok, err := s.lock(ctx, retryFor/5); err != nil || !ok {
 		return errors.Join(err, map[bool]error{false: errRunning}[ok])
 	}
 	job, err := s.job(ctx)
@@ -352,7 +352,7 @@ type copying struct {
 
 // copyTable copies a table in one transaction, which notes what moment of the source it is as of.
 func (i *Importer) copyTable(ctx context.Context, s sides, snap *snapshot, t copying) (int64, error) {
-	from, err := s.reader(ctx, snap)
+	from, moment, err := s.whole(ctx, snap, []Copied{{Schema: t.Schema, Name: t.Name}})
 	if err != nil {
 		return 0, err
 	}
@@ -389,7 +389,7 @@ func (i *Importer) copyTable(ctx context.Context, s sides, snap *snapshot, t cop
 		return n, err
 	}
 	i.at("import-rows-copied")
-	tag, err := to.Exec(ctx, "UPDATE weft_import.tables SET at = $1::text::pg_lsn, rows = $2 WHERE schema = $3 AND name = $4 AND at IS NULL", snap.at.String(), n, t.Schema, t.Name)
+	tag, err := to.Exec(ctx, "UPDATE weft_import.tables SET at = $1::text::pg_lsn, rows = $2 WHERE schema = $3 AND name = $4 AND at IS NULL", moment.String(), n, t.Schema, t.Name)
 	if err != nil {
 		return n, err
 	}

@@ -54,57 +54,55 @@ func (i *Importer) Verify(ctx context.Context, counts bool) ([]Compared, error) 
 		return nil, err
 	}
 	defer stop.release()
-	snap, err := s.moment(ctx)
+	from, at, err := s.whole(ctx, nil, job.Tables)
 	if err != nil {
 		return nil, err
 	}
-	defer snap.close()
-	if err := stop.reach(ctx, snap.at); err != nil {
+	defer closeConn(from) // whose locks keep TRUNCATE away meanwhile
+	if err := stop.reach(ctx, at); err != nil {
 		return nil, err
 	}
-	return i.compare(ctx, s, job, snap, counts)
+	return i.compare(ctx, s, job, from, counts)
 }
 
 // errNone is that there is no import.
 var errNone = errors.New("this database has no import: weft import start begins one")
 
-// compare reads both sides of every table, i.Jobs at once.
-func (i *Importer) compare(ctx context.Context, s sides, job *Job, snap *snapshot, counts bool) ([]Compared, error) {
+// compare reads both sides of every table: the source by one reader, because others would wait behind a TRUNCATE that waits for it, and
+// i.Jobs tables of the target at once.
+func (i *Importer) compare(ctx context.Context, s sides, job *Job, from *pgx.Conn, counts bool) ([]Compared, error) {
 	tables, err := readTables(ctx, s.target.conn)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Compared, len(job.Tables))
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, i.Jobs))
+	here := make([]*Table, len(job.Tables))
 	for k, c := range job.Tables {
-		t := find(tables, c.Schema, c.Name)
-		if t == nil {
-			return nil, fmt.Errorf("table %s.%s is gone in weft", c.Schema, c.Name)
+		if here[k] = find(tables, c.Schema, c.Name); here[k] == nil {
+			return nil, fmt.Errorf("table %s is gone in weft", Name(c.Schema, c.Name))
 		}
-		out[k].Name = t.name()
+		out[k].Name = here[k].name()
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(1 + max(1, i.Jobs))
+	g.Go(func() error {
+		for k, t := range here {
+			var err error
+			if out[k].Source, err = sum(gctx, from, t, counts); err != nil {
+				return fmt.Errorf("read %s of the source: %w", t.name(), err)
+			}
+		}
+		return nil
+	})
+	for k, t := range here {
 		g.Go(func() error {
-			var both errgroup.Group
-			both.Go(func() error {
-				c, err := s.reader(gctx, snap)
-				if err != nil {
-					return err
-				}
-				defer closeConn(c)
-				out[k].Source, err = sum(gctx, c, t, counts)
+			c, err := dial(gctx, s.target.cfg)
+			if err != nil {
 				return err
-			})
-			both.Go(func() error {
-				c, err := dial(gctx, s.target.cfg)
-				if err != nil {
-					return err
-				}
-				defer closeConn(c)
-				out[k].Target, err = sum(gctx, c, t, counts)
-				return err
-			})
-			if err := both.Wait(); err != nil {
-				return fmt.Errorf("compare %s: %w", t.name(), err)
+			}
+			defer closeConn(c)
+			if out[k].Target, err = sum(gctx, c, t, counts); err != nil {
+				return fmt.Errorf("read %s in weft: %w", t.name(), err)
 			}
 			return nil
 		})

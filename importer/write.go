@@ -67,22 +67,25 @@ func (w *writer) column(i int) string { return quote.Ident(w.rel.Columns[i]) }
 
 func (w *writer) columns() string { return quote.Idents(w.rel.Columns) }
 
-// insert makes the statement that inserts a row. All of its values must be known.
-func (w *writer) insert(row []Value) Statement {
+// insert makes the statement that inserts rows. All of their values must be known.
+func (w *writer) insert(rows ...[]Value) Statement {
 	var t text
 	t.WriteString("INSERT INTO " + w.table + " (" + w.columns() + ")")
 	if w.overriding {
 		t.WriteString(" OVERRIDING SYSTEM VALUE")
 	}
-	t.WriteString(" VALUES (")
-	for i, v := range row {
-		if i > 0 {
-			t.WriteString(", ")
+	t.WriteString(" VALUES ")
+	for n, row := range rows {
+		t.WriteString([...]string{"(", ", ("}[min(n, 1)])
+		for i, v := range row {
+			if i > 0 {
+				t.WriteString(", ")
+			}
+			t.param(v)
 		}
-		t.param(v)
+		t.WriteByte(')')
 	}
-	t.WriteByte(')')
-	return t.statement(1)
+	return t.statement(int64(len(rows)))
 }
 
 // update makes the statement for an update. It reports false for one that takes more than one statement: the

@@ -94,6 +94,22 @@ func TestStatements(t *testing.T) {
 			t.Errorf("%c %s -> %s: %s, want %s", c.kind, c.old, c.now, got, c.want)
 		}
 	}
+	if got := show(home.insert(row("1,2,x"), row("3,4,~")), true); got != "INSERT INTO s.t (id, k, body) VALUES ('1', '2', 'x'), ('3', '4', NULL)" {
+		t.Errorf("two rows: %s", got)
+	}
+	var list []bound
+	for range 300 {
+		list = append(list, bound{Change: &Change{Kind: 'I', New: row("1,2,x")}, w: home})
+	}
+	for n, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 2, 9: 8, 127: 64, 300: mostInserts} {
+		if got := inserts(list[:n]); got != want {
+			t.Errorf("%d inserts: %d at once, want %d", n, got, want)
+		}
+	}
+	list[5].w = both
+	if got := inserts(list); got != 4 {
+		t.Errorf("inserts before those of another table: %d", got)
+	}
 	want := "DELETE FROM s.t WHERE id::text IS NOT DISTINCT FROM '1'::text AND k::text IS NOT DISTINCT FROM '2'::text AND body::text IS NOT DISTINCT FROM NULL::text AND k = '2'"
 	if got := show(keyless.alike(row("1,2,~")), true); got != want {
 		t.Errorf("alike: %s", got)
