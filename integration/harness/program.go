@@ -98,6 +98,16 @@ var build = sync.OnceValues(func() (string, error) {
 // has built.
 const programPath = "WEFT_TEST_PROGRAM"
 
+// ProgramPath is the built binary, for tests that run commands of it by themselves.
+func ProgramPath(tb testing.TB) string {
+	tb.Helper()
+	path, err := build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
 // ProgramEnv is what lets another test binary use the program that was built for this one.
 func ProgramEnv(tb testing.TB) string {
 	tb.Helper()
