@@ -32,6 +32,11 @@ type Lookups interface {
 	// ErrPlaced if the value has an entry.
 	PinEntry(ctx context.Context, name string, key []byte, shard string) (*Snapshot, int, error)
 
+	// MoveEntry gives a value that has an entry another bucket. change gets the snapshot and the
+	// value's bucket, and returns the snapshot that is stored together with the entry, and the new
+	// bucket. It may be called again.
+	MoveEntry(ctx context.Context, name string, key []byte, change func(old *Snapshot, bucket int) (*Snapshot, int, error)) (*Snapshot, error)
+
 	// DropEntries deletes all entries of a lookup that no table uses any more, with the buckets of
 	// its pinned values.
 	DropEntries(ctx context.Context, name string) error
@@ -81,7 +86,7 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 	out := make([]int, len(got))
 	for i, e := range got {
 		snap := c.Snapshot()
-		if snap == nil || snap.Version < e.Revision && e.Bucket >= len(snap.Placement) {
+		if snap == nil || snap.Version < e.Revision && (e.Bucket >= len(snap.Placement) || e.Bucket >= 0 && snap.Placement[e.Bucket] == Unused) {
 			// Another process has just pinned the value, and this one has not seen its bucket yet.
 			if snap, err = c.Reach(ctx, e.Revision); err != nil {
 				return nil, err
@@ -125,6 +130,54 @@ func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string
 	return true, err
 }
 
+// Repin is MoveEntry for the values of this process's directory: it returns when this process knows the
+// change.
+func (c *Current) Repin(ctx context.Context, name string, key []byte, change func(old *Snapshot, bucket int) (*Snapshot, int, error)) error {
+	store, ok := c.store.(Lookups)
+	if !ok {
+		return errNoLookups
+	}
+	if err := c.Foreign(); err != nil {
+		return err
+	}
+	snap, err := store.MoveEntry(ctx, name, key, change)
+	if err == nil {
+		_, err = c.Reach(ctx, snap.Version)
+	}
+	return err
+}
+
+// Pinned returns the values of a lookup that have a bucket of their own, as of a version or a later
+// one, by their keys.
+func (c *Current) Pinned(ctx context.Context, name string, version int64) (map[string]int, error) {
+	snap, err := c.Reach(ctx, version)
+	if err != nil || snap.Entries == nil {
+		return nil, err
+	}
+	out := map[string]int{}
+	for _, p := range snap.Entries.pinned(snap.BucketCount) {
+		if p.Lookup == name {
+			out[string(p.Key)] = p.Bucket
+		}
+	}
+	return out, nil
+}
+
+// Unpool gives a value of a lookup that is in a bucket with others a bucket of its own on the same
+// shard, and returns it.
+func (s *Snapshot) Unpool(lookup string, bucket int) (int, error) {
+	b, err := s.addBucket(func(now []uint16) uint16 { return now[bucket] })
+	if err != nil {
+		return 0, err
+	}
+	for i := range s.Tables {
+		if t := &s.Tables[i]; t.Vindex.Lookup() && t.Vindex.Name == lookup {
+			s.remap(t.Database)
+		}
+	}
+	return b, nil
+}
+
 var errNoLookups = errors.New("this directory keeps no lookup entries")
 
 // HasLookup reports whether a table uses the lookup of that name.
@@ -140,6 +193,12 @@ func (s *Snapshot) OwnBucket(lookup, shard string) (int, error) {
 	at := slices.IndexFunc(s.Shards, func(sh Shard) bool { return sh.Name == shard })
 	if at < 0 {
 		return 0, fmt.Errorf("%q is not one of the shards", shard)
+	}
+	for i := range s.Tables {
+		// A round tells by its entry whether a row is in a pinned value's bucket or in that of its hash.
+		if t := &s.Tables[i]; t.Vindex.Lookup() && t.Vindex.Name == lookup && s.Carrying(t.Database) != nil {
+			return 0, fmt.Errorf("job %s moves rows of database %s", s.Carrying(t.Database).ID, t.Database)
+		}
 	}
 	return s.addBucket(func([]uint16) uint16 { return uint16(at) })
 }

@@ -52,7 +52,7 @@ var (
 			name: "verify_placement", params: []string{"table"}, alias: []string{"table_name"},
 			returns: []string{"relation", "rows", "misplaced", "examples"},
 		},
-		"pin": {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
+		"pin": {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3, returns: []string{"job"}},
 		"distribute_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with"}, alias: []string{"function_name", "arg"}, needed: 2,
 		},

@@ -148,3 +148,65 @@ func isolableID(snap *directory.Snapshot, req *schema.Request, value string) (vi
 	}
 	return id, nil
 }
+
+// pin gives a value of a lookup a bucket of its own on a shard. If the value may have rows, pin starts
+// the job that carries them, and returns it.
+func (u isolateCall) pin(ctx context.Context, args map[string]string) ([][]string, error) {
+	err := u.s.srv.mover.Pin(ctx, u.s.db.Name, u.s.login.user, args["vindex"], args["value"], args["shard"])
+	job := ""
+	if placed := (*schema.PlacedError)(nil); errors.As(err, &placed) {
+		job, err = u.repin(ctx, placed, args["value"], args["shard"])
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.s.commit.keepCopies(ctx)
+	if job == "" {
+		return [][]string{}, nil
+	}
+	return [][]string{{job}}, nil
+}
+
+// repin starts the job that takes a value of a lookup to a shard, and returns it. A value that is in a
+// bucket with others first gets one of its own, on the shard where it is, in the same change of the
+// directory.
+func (u isolateCall) repin(ctx context.Context, v *schema.PlacedError, value, shard string) (string, error) {
+	move := u.s.util.newMove(directory.MoveIsolate)
+	at, moves := 0, false
+	err := u.s.srv.cfg.Entries.Repin(ctx, v.Lookup, v.Key, func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error) {
+		if !slices.ContainsFunc(old.Declared(move.Database), func(t directory.Table) bool { return t.Vindex.Lookup() && t.Vindex.Name == v.Lookup }) {
+			return nil, 0, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "value %q of lookup %q has rows, and no table of this database uses the lookup", value, v.Lookup).
+				WithHint("Pin it in the database whose rows are to move.")
+		}
+		next := old.Clone()
+		at = bucket
+		if bucket < next.BucketCount {
+			b, err := next.Unpool(v.Lookup, bucket)
+			if err != nil {
+				return nil, 0, pgerr.New(pgerr.ProgramLimitExceeded, "the value cannot be pinned: %s", err)
+			}
+			at = b
+		}
+		now := next.PlacementOf(move.Database, "")
+		target := slices.Clone(now)
+		if err := place(next, target, shard, []int{at}); err != nil {
+			return nil, 0, err
+		}
+		if moves = target[at] != now[at]; !moves && at == bucket {
+			return nil, 0, pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q is pinned to %s already, in bucket %d", value, v.Lookup, shard, at)
+		}
+		added, err := withMove(next, move, target)
+		if err != nil || moves {
+			return added, at, err
+		}
+		return next, at, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	u.s.log.Info("a value is pinned", "lookup", v.Lookup, "bucket", at, "job", move.ID, "moves", moves, "database", move.Database, "user", move.User)
+	if !moves {
+		return "", nil
+	}
+	return move.ID, nil
+}

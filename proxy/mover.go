@@ -32,11 +32,7 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 	}
 	switch f.Name {
 	case "pin":
-		err := u.s.srv.mover.Pin(ctx, u.s.db.Name, u.s.login.user, args["vindex"], args["value"], args["shard"])
-		if err == nil {
-			u.s.commit.keepCopies(ctx)
-		}
-		return nil, err
+		return isolateCall{u.s}.pin(ctx, args)
 	case "distribute_function":
 		return nil, u.placeFunction(ctx, args)
 	case "undistribute_function":

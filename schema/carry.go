@@ -426,7 +426,7 @@ func (m *Mover) carriedTables(ctx context.Context, s *session, snap *directory.S
 			continue
 		}
 		c := &carried{name: catalog.Name{Schema: t.Schema, Name: t.Name}}
-		if err := m.bucketSQL(ctx, s, snap, &t, c); err != nil {
+		if err := m.bucketSQL(ctx, snap, &t, c); err != nil {
 			return nil, err
 		}
 		if err := c.readColumns(s); err != nil {

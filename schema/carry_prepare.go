@@ -17,8 +17,8 @@ import (
 const indexPages = 1000
 
 // bucketSQL gives c the expressions for the bucket of a row, an int: of a row called r, and for
-// an index, in which the row has no name. The expression of a lookup cannot be indexed.
-func (m *Mover) bucketSQL(ctx context.Context, s *session, snap *directory.Snapshot, t *directory.Table, c *carried) error {
+// an index, in which the row has no name.
+func (m *Mover) bucketSQL(ctx context.Context, snap *directory.Snapshot, t *directory.Table, c *carried) error {
 	v, err := t.NewVindex(snap.BucketCount)
 	if err != nil {
 		return err
@@ -39,11 +39,16 @@ func (m *Mover) bucketSQL(ctx context.Context, s *session, snap *directory.Snaps
 		if m.cfg.Entries == nil {
 			return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
 		}
-		w := &entryWriter{ctx: ctx, entries: m.cfg.Entries, lookup: t.Vindex.Name, vindex: v}
-		table := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL() + " AS r"
-		if err = w.read(s, table, columns[0], snap.BucketCount); err == nil {
-			text, err = w.bucketSQL(columns, snap.BucketCount)
+		// No value is pinned while a job carries rows of the lookup's databases.
+		own, pinErr := m.cfg.Entries.Pinned(ctx, t.Vindex.Name, snap.Version)
+		if pinErr != nil {
+			return pinErr
 		}
+		if text, err = vindex.LookupSQL(v, bare[0], own, snap.BucketCount); err != nil {
+			return err
+		}
+		c.indexed = "(" + text + ")::int"
+		text, err = vindex.LookupSQL(v, columns[0], own, snap.BucketCount)
 	default:
 		err = fmt.Errorf("vindex %s can place no rows", v.Kind())
 	}

@@ -89,6 +89,22 @@ func (e *entries) Pin(ctx context.Context, lookup string, key []byte, shard stri
 	return true, nil
 }
 
+func (e *entries) Pinned(_ context.Context, lookup string, _ int64) (map[string]int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := map[string]int{}
+	for name, b := range e.places {
+		if key, ok := strings.CutPrefix(name, lookup+"/"); ok && b >= e.snap.BucketCount {
+			out[key] = b
+		}
+	}
+	return out, nil
+}
+
+func (e *entries) Repin(context.Context, string, []byte, func(*directory.Snapshot, int) (*directory.Snapshot, int, error)) error {
+	return errors.New("not here")
+}
+
 // cluster is three servers with a database of their own and a directory.
 type cluster struct {
 	*testing.T

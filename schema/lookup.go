@@ -20,6 +20,12 @@ type Entries interface {
 	// Pin gives a value a bucket of its own on a shard, and reports whether it did: false if the
 	// value has an entry already.
 	Pin(ctx context.Context, lookup string, key []byte, shard string) (bool, error)
+	// Pinned returns the values that have a bucket of their own, as of a version of the directory
+	// or a later one.
+	Pinned(ctx context.Context, lookup string, version int64) (map[string]int, error)
+	// Repin gives a value that has an entry another bucket, together with a change of the
+	// directory.
+	Repin(ctx context.Context, lookup string, key []byte, change func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error)) error
 }
 
 // forgetEntries deletes the entries of a lookup that no table uses any more. Entries that stay

@@ -12,8 +12,8 @@ import (
 	"weft/vindex"
 )
 
-// Pin gives a value of a lookup vindex a bucket of its own on a shard. It refuses a value that has
-// rows, because they would have to move, and a user who is not a superuser.
+// Pin gives a value of a lookup vindex a bucket of its own on a shard. It refuses a value that has an
+// entry with a *PlacedError, because its rows would have to move, and a user who is not a superuser.
 func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard string) error {
 	snap, err := m.load(ctx, database)
 	if err != nil {
@@ -64,7 +64,10 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 		return err
 	}
 	for _, t := range used {
-		if err := m.hasRows(ctx, snap, t, user, lookup, value); err != nil {
+		if t.State != directory.Active {
+			return pgerr.New(pgerr.ObjectInUse, "%q is being %s", display(catalog.Name{Schema: t.Schema, Name: t.Name}), progress(t.State))
+		}
+		if err := notWhileCarried(snap, t.Database); err != nil {
 			return err
 		}
 	}
@@ -73,33 +76,18 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 		return err
 	}
 	if !pinned {
-		return pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has its place already", value, lookup).
-			WithHint("A value can be pinned before its first row is stored.")
+		return &PlacedError{Lookup: lookup, Key: r.Key, err: pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has its place already", value, lookup)}
 	}
 	return nil
 }
 
-// hasRows refuses a value that has rows in a table. It asks every shard: the question is rare, and
-// the answer must not depend on the entry.
-func (m *Mover) hasRows(ctx context.Context, snap *directory.Snapshot, t *directory.Table, user, lookup, value string) error {
-	name := catalog.Name{Schema: t.Schema, Name: t.Name}
-	if t.State != directory.Active {
-		return pgerr.New(pgerr.ObjectInUse, "%q is being %s", display(name), progress(t.State))
-	}
-	for i := range snap.Shards {
-		s, err := open(ctx, m.cfg.Shards, snap.Shards[i].Name, t.Database, user, "weft")
-		if err != nil {
-			return err
-		}
-		found, err := s.one("SELECT EXISTS (SELECT FROM " + name.SQL() + " WHERE " + quote.Ident(t.Columns[0].Name) + " = " + quote.Literal(value) + ")")
-		s.close()
-		if err != nil {
-			return err
-		}
-		if found == "t" {
-			return pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has rows in %q", value, lookup, display(name)).
-				WithHint("A value can be pinned before its first row is stored.")
-		}
-	}
-	return nil
+// PlacedError says that a value of a lookup has an entry, and may have rows: a job has to carry
+// them.
+type PlacedError struct {
+	Lookup string
+	Key    []byte // see vindex.Request
+	err    *pgerr.Error
 }
+
+func (e *PlacedError) Error() string { return e.err.Error() }
+func (e *PlacedError) Unwrap() error { return e.err }

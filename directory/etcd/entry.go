@@ -125,6 +125,39 @@ func (s *Store) PinEntry(ctx context.Context, name string, key []byte, shard str
 	return snap, bucket, err
 }
 
+// MoveEntry implements directory.Lookups.
+func (s *Store) MoveEntry(ctx context.Context, name string, key []byte, change func(*directory.Snapshot, int) (*directory.Snapshot, int, error)) (*directory.Snapshot, error) {
+	if err := directory.CheckEntry(name, key); err != nil {
+		return nil, err
+	}
+	at, bucket, revision := s.entryKey(name, key), 0, int64(0)
+	return s.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if old == nil {
+			return nil, directory.ErrNoCluster
+		}
+		rctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+		defer cancel()
+		resp, err := s.client.Get(rctx, at)
+		if err != nil {
+			return nil, s.wrap("move an entry", err)
+		}
+		if len(resp.Kvs) == 0 {
+			return nil, fmt.Errorf("move an entry: lookup %s has none for %q", name, key)
+		}
+		revision = resp.Kvs[0].ModRevision
+		was, err := strconv.Atoi(string(resp.Kvs[0].Value))
+		if err != nil || was < 0 || was >= len(old.Placement) || old.Placement[was] == directory.Unused {
+			return nil, fmt.Errorf("move an entry: that of lookup %s for %q is not usable: its value is not a bucket", name, key)
+		}
+		next, b, err := change(old, was)
+		bucket = b
+		return next, err
+	}, func(*directory.Snapshot) ([]clientv3.Cmp, []clientv3.Op) {
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(at), "=", revision)},
+			[]clientv3.Op{clientv3.OpPut(at, strconv.Itoa(bucket))}
+	})
+}
+
 // DropEntries implements directory.Lookups.
 func (s *Store) DropEntries(ctx context.Context, name string) error {
 	snap, err := s.Load(ctx)

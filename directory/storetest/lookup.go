@@ -172,6 +172,27 @@ func testPin(t *testing.T, s directory.Store) {
 	if n := len(one.Snapshot().Placement); n != 64 {
 		t.Fatalf("%d buckets after pins that failed", n)
 	}
+	// A value with a place gets another bucket together with a change of the snapshot.
+	move := func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error) {
+		next := old.Clone()
+		b, err := next.Unpool("tenants", bucket)
+		return next, b, err
+	}
+	if err := one.Repin(t.Context(), "tenants", key(2), move); err == nil || !strings.Contains(err.Error(), "has none") {
+		t.Errorf("a value without a place: %v", err)
+	}
+	if err := one.Repin(t.Context(), "tenants", key(1), func(*directory.Snapshot, int) (*directory.Snapshot, int, error) { return nil, 0, errors.New("not now") }); err == nil {
+		t.Error("a change that fails is made")
+	}
+	if err := one.Repin(t.Context(), "tenants", key(1), move); err != nil {
+		t.Fatal(err)
+	}
+	if b, ok := one.Snapshot().Entry("tenants", key(1)); !ok || b != 64 || one.Snapshot().Placement[64] != one.Snapshot().Placement[3] || one.Snapshot().Remapped["app"] == 0 {
+		t.Errorf("bucket %d, %v", b, ok)
+	}
+	if own, err := two.Pinned(t.Context(), "tenants", one.Snapshot().Version); err != nil || len(own) != 1 || own[string(key(1))] != 64 {
+		t.Errorf("pinned %v, %v", own, err)
+	}
 	// Pins at the same time each get a bucket; the same value once.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -193,7 +214,7 @@ func testPin(t *testing.T, s directory.Store) {
 		t.Errorf("%d of 12 pins of 6 values were refused", placed)
 	}
 	snap, err := s.Load(t.Context())
-	if err != nil || len(snap.Placement) != 70 {
+	if err != nil || len(snap.Placement) != 71 {
 		t.Fatalf("placement %v, %v", snap.Placement, err)
 	}
 	for _, cur := range []*directory.Current{one, two, follow(t, s)} {
