@@ -31,6 +31,8 @@ func Diff(old, next *Snapshot) []string {
 			out = append(out, "- shard "+o.describe())
 		}
 	}
+	jobs := diffJobs(old, next)
+	out = append(out, jobs...)
 	for _, p := range next.Pins {
 		if !slices.Contains(old.Pins, p) {
 			out = append(out, "+ pin "+p.describe())
@@ -41,13 +43,52 @@ func Diff(old, next *Snapshot) []string {
 			out = append(out, "- pin "+p.describe())
 		}
 	}
-	if n, _ := moves(old, next); n > 0 {
+	if n, _ := moves(old, next); n > 0 && len(jobs) == 0 {
 		out = append(out, fmt.Sprintf("~ placement: %d of %d buckets move", n, next.BucketCount))
 	}
 	if old.Gate != next.Gate {
 		out = append(out, "~ atomic reads are "+next.Gate.describe())
 	}
 	return append(out, diffTables(old, next)...)
+}
+
+// diffJobs is Diff for the jobs: those that are new, and those that go on.
+func diffJobs(old, next *Snapshot) []string {
+	var out []string
+	for i := range next.Moves {
+		m := &next.Moves[i]
+		was := old.FindMove(m.ID)
+		switch {
+		case was != nil && (was.State != MoveFailed || m.State == MoveFailed):
+		case was != nil:
+			out = append(out, "~ job "+m.ID+", which has failed, goes on: "+m.Describe())
+		case m.Kind == MoveJoin && m.Join != nil:
+			out = append(out, "+ shard "+m.Join.describe()+", which joins by a job")
+		case m.Kind == MoveLeave:
+			out = append(out, "- shard "+m.Shard+", which is drained and leaves by a job")
+		default:
+			n := 0
+			from, to := next.PlacementOf(m.Database, m.Group), next.Targets[m.ID]
+			for b := range min(len(from), len(to)) {
+				if from[b] != to[b] {
+					n++
+				}
+			}
+			out = append(out, fmt.Sprintf("~ database %s: %d of %d buckets move by a job", m.Database, n, next.BucketCount))
+		}
+	}
+	return out
+}
+
+// Describe says what a job does.
+func (m *Move) Describe() string {
+	switch m.Kind {
+	case MoveJoin:
+		return "shard " + m.Shard + " joins"
+	case MoveLeave:
+		return "shard " + m.Shard + " leaves"
+	}
+	return "it moves rows of database " + m.Database
 }
 
 // diffTables is Diff for the declared tables, which both snapshots keep ordered.

@@ -18,7 +18,9 @@ type Move struct {
 	// Shard is the shard that joins, is drained or is removed, if the job is about one.
 	Shard string `json:"shard,omitempty"`
 	// Join describes the shard that joins.
-	Join  *Shard    `json:"join,omitempty"`
+	Join *Shard `json:"join,omitempty"`
+	// Drain says of a shard that leaves that the job takes its buckets away first.
+	Drain bool      `json:"drain,omitempty"`
 	User  string    `json:"user,omitempty"` // who asked for the job
 	Proxy string    `json:"proxy"`          // the proxy that runs the job
 	State MoveState `json:"state"`
@@ -161,10 +163,30 @@ func (s *Snapshot) Holding() *Move {
 	return nil
 }
 
-// Joining returns the job by which a shard is being made ready to join, nil if there is none.
-func (s *Snapshot) Joining() *Move {
+// ChangingShards returns the job that changes the set of shards, nil if there is none. Others of its kind
+// wait until it is over.
+func (s *Snapshot) ChangingShards() *Move {
 	for i := range s.Moves {
-		if m := &s.Moves[i]; m.Kind == MoveJoin && m.State == MovePreparing {
+		if m := &s.Moves[i]; !m.Carries() {
+			return m
+		}
+	}
+	return nil
+}
+
+// Joining returns the job by which a shard is being made ready to join, nil if there is none. While
+// other jobs carry rows, the shard is not made ready.
+func (s *Snapshot) Joining() *Move {
+	if m := s.ChangingShards(); m != nil && m.Kind == MoveJoin && m.State == MovePreparing && s.anyCarrying() == nil {
+		return m
+	}
+	return nil
+}
+
+// anyCarrying returns a job that carries rows, nil if there is none.
+func (s *Snapshot) anyCarrying() *Move {
+	for i := range s.Moves {
+		if m := &s.Moves[i]; m.Carries() {
 			return m
 		}
 	}

@@ -1,7 +1,5 @@
 package directory
 
-import "slices"
-
 // States that a shard is shown to be in. They follow from the rest of the snapshot and are never
 // stored.
 const (
@@ -15,11 +13,11 @@ const (
 
 // StateOf tells how a shard is, also one that has not joined yet.
 func (s *Snapshot) StateOf(name string) ShardState {
-	i := s.shardIndex(name)
+	i, leaving := s.shardIndex(name), s.Leaving(name)
 	switch {
 	case i < 0:
 		return ShardJoining
-	case slices.ContainsFunc(s.Moves, func(m Move) bool { return m.Kind == MoveLeave && m.Shard == name }):
+	case leaving != nil && !(leaving.Drain && s.holds(i)):
 		return ShardLeaving
 	case s.Shards[i].State == ShardReadOnly:
 		return ShardReadOnly
@@ -42,4 +40,19 @@ func (s *Snapshot) holds(shard int) bool {
 		}
 	}
 	return false
+}
+
+// Leaving returns the job by which a shard leaves, nil if there is none.
+func (s *Snapshot) Leaving(name string) *Move { return s.jobOf(MoveLeave, name) }
+
+// JoiningAs returns the job by which a shard of that name joins, nil if there is none.
+func (s *Snapshot) JoiningAs(name string) *Move { return s.jobOf(MoveJoin, name) }
+
+func (s *Snapshot) jobOf(kind MoveKind, shard string) *Move {
+	for i := range s.Moves {
+		if m := &s.Moves[i]; m.Kind == kind && m.Shard == shard {
+			return m
+		}
+	}
+	return nil
 }

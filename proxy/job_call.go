@@ -8,6 +8,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/reshard"
 	"weft/schema"
 )
 
@@ -168,12 +169,14 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 	if m.State == directory.MoveFailed {
 		state, reason = "failed", m.Reason
 	}
-	if err := u.s.srv.mover.EndMove(ctx, snap, m, state, reason); err != nil {
-		return err
+	if m.Carries() { // the home shard remembers only jobs that carry rows
+		if err := u.s.srv.mover.EndMove(ctx, snap, m, state, reason); err != nil {
+			return err
+		}
 	}
 	err = u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
-		if m := next.FindMove(id); m == nil || m.Round != nil {
+		if m := next.FindMove(id); m == nil || m.Round != nil && m.Carries() {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
 		}
 		next.EndMove(id)
@@ -237,9 +240,8 @@ func (j *jobs) resume(ctx context.Context, match func(*directory.Move) bool) ([]
 		ids = nil
 		for i := range next.Moves {
 			m := &next.Moves[i]
-			if m.Carries() && match(m) && (m.State == directory.MovePaused || m.State == directory.MoveFailed) {
-				// What was prepared is looked for again: who had the job may be gone.
-				m.State, m.Reason = directory.MovePreparing, ""
+			if match(m) && (m.State == directory.MovePaused || m.State == directory.MoveFailed) {
+				reshard.Resume(next, m)
 				ids = append(ids, m.ID)
 			}
 		}
@@ -266,7 +268,9 @@ func (u moveCall) changeMoves(ctx context.Context, args map[string]string, chang
 			return nil, u.jobOver(ctx, id)
 		}
 	}
-	ids, err := change(ctx, func(m *directory.Move) bool { return one && m.ID == id || !one && m.Database == u.s.db.Name })
+	ids, err := change(ctx, func(m *directory.Move) bool {
+		return one && m.ID == id || !one && (m.Database == u.s.db.Name || !m.Carries())
+	})
 	rows := make([][]string, len(ids))
 	for i := range ids {
 		rows[i] = []string{ids[i]}

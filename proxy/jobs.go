@@ -52,10 +52,13 @@ func (j *jobs) work(ctx context.Context) {
 			if m.State == directory.MovePaused || m.State == directory.MoveFailed {
 				continue
 			}
+			if !m.Carries() && snap.ChangingShards() != m {
+				continue // shards join and leave one after the other
+			}
 			if m.Proxy != j.s.cfg.Proxy && !j.adopt(ctx, m) {
 				continue
 			}
-			j.start(m.ID, m.Kind)
+			j.start(m)
 		}
 	})
 }
@@ -103,7 +106,8 @@ func (j *jobs) adopt(ctx context.Context, m *directory.Move) bool {
 }
 
 // start runs a job unless it runs already.
-func (j *jobs) start(id string, kind directory.MoveKind) {
+func (j *jobs) start(m *directory.Move) {
+	id, kind, drain := m.ID, m.Kind, m.Drain
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.running[id] {
@@ -119,7 +123,7 @@ func (j *jobs) start(id string, kind directory.MoveKind) {
 			defer j.mu.Unlock()
 			delete(j.running, id)
 		}()
-		err := j.run(id, kind)
+		err := j.run(id, kind, drain)
 		j.history.flush(id)
 		if err != nil && !errors.Is(err, carrier.ErrPaused) && j.s.ctx.Err() == nil {
 			j.s.log.Warn("a move of rows has stopped", "job", id, "err", err)
@@ -132,11 +136,13 @@ func (j *jobs) start(id string, kind directory.MoveKind) {
 }
 
 // run works on a job.
-func (j *jobs) run(id string, kind directory.MoveKind) error {
-	switch kind {
-	case directory.MoveJoin:
+func (j *jobs) run(id string, kind directory.MoveKind, drain bool) error {
+	switch {
+	case kind == directory.MoveJoin:
 		return j.join(j.s.ctx, id)
-	case directory.MoveLeave:
+	case kind == directory.MoveLeave && drain:
+		return j.retire(j.s.ctx, id)
+	case kind == directory.MoveLeave:
 		// Whoever removes a shard does so itself. If it is gone, the shard stays.
 		return j.endMove(j.s.ctx, id)
 	}

@@ -13,6 +13,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/quote"
+	"weft/reshard"
 )
 
 // How a shard joins, and what is where when the proxy that runs the job dies:
@@ -65,22 +66,11 @@ func (u *utility) addShard(ctx context.Context, args map[string]string) ([][]str
 	done := srv.moving.jobs.reserve(move.ID) // the job is not begun before the server has been looked at
 	defer done()
 	snap, err := srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		if _, there := old.Shard(spec.Name); there {
-			return nil, pgerr.New(pgerr.DuplicateObject, "shard %q already exists", spec.Name)
-		}
-		for i := range old.Moves {
-			if m := &old.Moves[i]; !m.Carries() {
-				return nil, pgerr.New(pgerr.ObjectInUse, "shard %q is joining or leaving already, by job %s", m.Shard, m.ID).
-					WithHint("Wait for it with weft.wait_move(%s), or end it with weft.cancel_move(%s).", quote.Literal(m.ID), quote.Literal(m.ID))
-			}
+		if err := reshard.Unchanging(old); err != nil {
+			return nil, err
 		}
 		next := old.Clone()
-		next.Moves = append(next.Moves, move)
-		// The entry itself says nothing about hosts. Joining as it stands does.
-		if err := withShard(next, spec).Validate(); err != nil {
-			return nil, pgerr.New(pgerr.InvalidParameterValue, "shard %q cannot be one of the shards: %s", spec.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
-		}
-		return next, nil
+		return next, reshard.Join(next, move)
 	})
 	if err != nil {
 		return nil, err
@@ -93,13 +83,6 @@ func (u *utility) addShard(ctx context.Context, args map[string]string) ([][]str
 		return nil, errors.Join(err, srv.moving.jobs.endMove(context.WithoutCancel(ctx), move.ID))
 	}
 	return [][]string{{move.ID}}, nil
-}
-
-// withShard returns the snapshot as it is when a shard has joined.
-func withShard(snap *directory.Snapshot, spec *directory.Shard) *directory.Snapshot {
-	next := snap.Clone()
-	next.SetShards(append(slices.Clone(next.Shards), *spec), next.Pins)
-	return next
 }
 
 // shardSpec reads the arguments of add_shard. Options of the connection are those of the home
@@ -236,6 +219,9 @@ func (j *jobs) failMove(ctx context.Context, id string, reason error) error {
 
 // tryJoin makes the server ready and lets it join.
 func (j *jobs) tryJoin(ctx context.Context, snap *directory.Snapshot, m *directory.Move, hold time.Duration) error {
+	if m := snap.Joining(); m == nil {
+		return &laterError{reason: errors.New("another job carries rows")}
+	}
 	// From now on transactions note what they touch, and commands that change schemas wait.
 	if err := j.cleared(ctx, snap.Version, clearPatience); err != nil {
 		return &laterError{reason: fmt.Errorf("transactions from before are open: %w", err)}
@@ -279,7 +265,7 @@ func (j *jobs) cleared(ctx context.Context, version int64, patience time.Duratio
 func (j *jobs) heldJoin(parent context.Context, base *directory.Snapshot, m *directory.Move, hold time.Duration) error {
 	ctx, cancel := context.WithTimeout(parent, hold)
 	defer cancel()
-	key := "join " + newMoveID()
+	key := "join " + reshard.NewJobID()
 	live, err := j.fence(ctx, base)
 	if err != nil {
 		return &laterError{reason: err}
@@ -310,12 +296,10 @@ func (j *jobs) heldJoin(parent context.Context, base *directory.Snapshot, m *dir
 		if err := unchangedSince(base, old); err != nil {
 			return nil, err
 		}
-		next := withShard(old, own.Join)
+		next := reshard.WithShard(old, own.Join)
 		own = next.FindMove(m.ID)
 		own.Round, own.State = nil, directory.MoveRunning
-		if !own.Options.Stay {
-			bringBuckets(next, own)
-		}
+		reshard.BringBuckets(next, own)
 		return next, nil
 	})
 	if err != nil {
@@ -421,35 +405,6 @@ func unchangedSince(base, now *directory.Snapshot) error {
 		return errors.New("a schema has been changed meanwhile")
 	}
 	return nil
-}
-
-// bringBuckets adds the jobs that bring a shard its buckets: exactly its quota, in each database.
-func bringBuckets(next *directory.Snapshot, join *directory.Move) {
-	made := map[string]bool{}
-	for i := range next.Tables {
-		database := next.Tables[i].Database
-		if next.Tables[i].Kind != directory.Sharded || made[database] {
-			continue
-		}
-		made[database] = true
-		from := next.PlacementOf(database, "")
-		if to := next.Balanced(from); !slices.Equal(from, to) {
-			addMove(next, directory.Move{Database: database, Kind: directory.MoveRebalance, Shard: join.Shard, User: join.User, Proxy: join.Proxy, Options: directory.MoveOptions{
-				MaxPause: join.Options.MaxPause,
-			}}, to)
-		}
-	}
-}
-
-// addMove adds a job to a snapshot that is being made.
-func addMove(next *directory.Snapshot, m directory.Move, target []uint16) string {
-	m.ID, m.State = newMoveID(), directory.MovePreparing
-	next.Moves = append(next.Moves, m)
-	if next.Targets == nil {
-		next.Targets = map[string][]uint16{}
-	}
-	next.Targets[m.ID] = target
-	return m.ID
 }
 
 // joined waits for the jobs that bring a shard its buckets, and ends the job by which it joined.

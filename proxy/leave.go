@@ -10,6 +10,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/quote"
+	"weft/reshard"
 	"weft/twopc"
 )
 
@@ -19,11 +20,6 @@ const leaveAttempts = 5
 
 // confirmPatience is how long decisions may take to be confirmed by all shards.
 const confirmPatience = 15 * time.Second
-
-// noShard is the error for a name that no shard has.
-func noShard(name string) error {
-	return pgerr.New(pgerr.UndefinedObject, "shard %q does not exist", name).WithHint("SELECT name FROM weft.shards lists the shards.")
-}
 
 // setShardState says what a shard may be given.
 func (u *utility) setShardState(ctx context.Context, args map[string]string) error {
@@ -44,43 +40,13 @@ func (u *utility) setShardState(ctx context.Context, args map[string]string) err
 			WithHint("To keep clients from writing, use ALTER DATABASE … SET default_transaction_read_only = on.")
 	}
 	snap, err := srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		return withState(old, args["shard"], state)
+		next := old.Clone()
+		return next, reshard.SetState(next, args["shard"], state)
 	})
 	if err != nil {
 		return err
 	}
 	return srv.keeper.spreadVersion(ctx, snap.Version)
-}
-
-// withState returns a snapshot in which a shard has another state. Rows stay where they are.
-func withState(old *directory.Snapshot, name string, state directory.ShardState) (*directory.Snapshot, error) {
-	next := old.Clone()
-	i := slices.IndexFunc(next.Shards, func(s directory.Shard) bool { return s.Name == name })
-	if i < 0 {
-		return nil, noShard(name)
-	}
-	shards := slices.Clone(next.Shards)
-	shards[i].State = state
-	if state == directory.ShardDraining {
-		if err := mayDrain(next, shards, name); err != nil {
-			return nil, err
-		}
-	}
-	next.SetShards(shards, next.Pins)
-	return next, nil
-}
-
-// mayDrain refuses to drain a shard whose buckets would have no place.
-func mayDrain(snap *directory.Snapshot, shards []directory.Shard, name string) error {
-	if slices.ContainsFunc(snap.Pins, func(p directory.Pin) bool { return p.Shard == name }) {
-		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "buckets are pinned to shard %q", name).
-			WithHint("Take the pins out of cluster.yaml and run weft apply.")
-	}
-	if !slices.ContainsFunc(shards, func(s directory.Shard) bool { return s.State != directory.ShardDraining && s.Weight > 0 }) {
-		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q cannot be drained: no other shard takes its buckets", name).
-			WithHint("Add a shard first, or give one a weight.")
-	}
-	return nil
 }
 
 // drainShard starts the jobs that take all buckets off a shard, one for each database that has
@@ -98,63 +64,21 @@ func (u *utility) drainShard(ctx context.Context, args map[string]string) ([][]s
 	if err := moveOptions(args, &options); err != nil {
 		return nil, err
 	}
-	var out [][]string
+	var ids []string
 	_, err = srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		next, err := withState(old, name, directory.ShardDraining)
-		if err != nil {
+		next := old.Clone()
+		if err := reshard.SetState(next, name, directory.ShardDraining); err != nil {
 			return nil, err
 		}
-		out = [][]string{}
-		for _, database := range shardedDatabases(next) {
-			from := next.PlacementOf(database, "")
-			if countOn(next, from, name) == 0 {
-				continue
-			}
-			if m := next.Carrying(database); m != nil {
-				return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s moves rows of database %q already", m.ID, database).
-					WithHint("Wait for it with weft.wait_move(%s), or end it with weft.cancel_move(%s).", quote.Literal(m.ID), quote.Literal(m.ID))
-			}
-			id := addMove(next, directory.Move{
-				Database: database, Kind: directory.MoveDrain, Shard: name, User: u.s.login.user, Proxy: srv.cfg.Proxy, Options: options,
-			}, drained(next, from, name))
-			out = append(out, []string{id})
-		}
-		return next, nil
+		var err error
+		ids, err = reshard.Drain(next, name, directory.Move{User: u.s.login.user, Proxy: srv.cfg.Proxy, Options: options})
+		return next, err
 	})
+	out := make([][]string, len(ids))
+	for i := range ids {
+		out[i] = []string{ids[i]}
+	}
 	return out, err
-}
-
-// drained returns a placement without buckets on a shard: only its buckets move.
-func drained(snap *directory.Snapshot, from []uint16, name string) []uint16 {
-	to, best := slices.Clone(from), snap.Balanced(from)
-	for b, at := range from {
-		if int(at) < len(snap.Shards) && snap.Shards[at].Name == name {
-			to[b] = best[b]
-		}
-	}
-	return to
-}
-
-// shardedDatabases lists the databases with sharded tables.
-func shardedDatabases(snap *directory.Snapshot) []string {
-	var out []string
-	for i := range snap.Tables {
-		if t := &snap.Tables[i]; t.Kind == directory.Sharded && !slices.Contains(out, t.Database) {
-			out = append(out, t.Database)
-		}
-	}
-	return out
-}
-
-// countOn counts the buckets that a placement has on a shard.
-func countOn(snap *directory.Snapshot, p []uint16, name string) int {
-	n := 0
-	for _, at := range p {
-		if int(at) < len(snap.Shards) && snap.Shards[at].Name == name {
-			n++
-		}
-	}
-	return n
 }
 
 // shardNamed returns the shard that a call names, or, as in Citus, the one of a host and port.
@@ -169,7 +93,7 @@ func shardNamed(snap *directory.Snapshot, args map[string]string) (string, error
 		return "", pgerr.New(pgerr.UndefinedObject, "no shard is at %s:%s", host, args["port"])
 	}
 	if _, ok := snap.Shard(name); !ok {
-		return "", noShard(name)
+		return "", reshard.NoShard(name)
 	}
 	return name, nil
 }
@@ -189,7 +113,10 @@ func (u *utility) removeShard(ctx context.Context, args map[string]string) error
 	done := srv.moving.jobs.reserve(move.ID)
 	defer done()
 	snap, err := srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		if err := mayLeave(old, name); err != nil {
+		if err := reshard.MayLeave(old, name); err != nil {
+			return nil, err
+		}
+		if err := reshard.Unchanging(old); err != nil {
 			return nil, err
 		}
 		next := old.Clone()
@@ -226,46 +153,75 @@ func (u *utility) removeShard(ctx context.Context, args map[string]string) error
 	return err
 }
 
-// mayLeave refuses a shard that others need.
-func mayLeave(snap *directory.Snapshot, name string) error {
-	if _, ok := snap.Shard(name); !ok {
-		return noShard(name)
-	}
-	if name == snap.Home {
-		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is the home shard, which holds the tables that are not declared", name).
-			WithHint("It cannot leave. To put it on other hardware, promote a standby and name its host in cluster.yaml.")
-	}
-	holds := func(n int, where string) error {
-		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q holds %d buckets%s", name, n, where).
-			WithHint("Take them away first: SELECT weft.drain_shard(%s).", quote.Literal(name))
-	}
-	for _, database := range shardedDatabases(snap) {
-		if n := countOn(snap, snap.PlacementOf(database, ""), name); n > 0 {
-			return holds(n, fmt.Sprintf(" of database %q", database))
+// leaveLater is how long a shard that is to leave waits at most until it is tried again.
+const leaveLater = 30 * time.Second
+
+// retire runs the job that takes all buckets off a shard and then the shard out of the cluster.
+func (j *jobs) retire(ctx context.Context, id string) error {
+	for wait := 200 * time.Millisecond; ; {
+		snap, m, err := j.own(ctx, id)
+		if err != nil || m == nil || m.State == directory.MovePaused {
+			return err
+		}
+		if _, there := snap.Shard(m.Shard); !there {
+			return j.endMove(ctx, id)
+		}
+		drained, err := j.drainFirst(ctx, m)
+		if err == nil && drained {
+			if err = j.unconfirmed(ctx, snap, m.Shard); err == nil {
+				err = j.leave(ctx, m)
+			}
+			if err == nil {
+				return nil
+			}
+			err = passing(err)
+		}
+		var later *laterError
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.As(err, &later):
+			j.s.log.Info("a shard leaves later", "shard", m.Shard, "job", id, "reason", later.reason)
+			wait = min(2*wait, leaveLater) // others are held meanwhile
+		case err != nil:
+			return j.failMove(ctx, id, err)
+		}
+		if !sleep(ctx, wait) {
+			return context.Cause(ctx)
 		}
 	}
-	for key, p := range snap.Placements {
-		if n := countOn(snap, p, name); n > 0 {
-			return holds(n, " of "+key)
+}
+
+// drainFirst starts jobs that take the buckets off a shard where there are none yet, and reports
+// whether no bucket is left and no job carries rows.
+func (j *jobs) drainFirst(ctx context.Context, m *directory.Move) (drained bool, err error) {
+	err = j.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		for i := range old.Moves {
+			if o := &old.Moves[i]; o.Carries() {
+				if drained = false; o.Shard == m.Shard && o.State == directory.MoveFailed {
+					return nil, fmt.Errorf("job %s, which takes its buckets of database %s away, has failed: %s", o.ID, o.Database, o.Reason)
+				}
+				return old, nil
+			}
 		}
-	}
-	for i := range snap.Moves {
-		m := &snap.Moves[i]
-		if !m.Carries() {
-			return pgerr.New(pgerr.ObjectInUse, "shard %q is joining or leaving already, by job %s", m.Shard, m.ID)
+		next := old.Clone()
+		if sh, _ := next.Shard(m.Shard); sh.State != directory.ShardDraining {
+			return nil, fmt.Errorf("the shard is not being drained any more: weft.set_shard_state(%s, 'draining') lets it leave", quote.Literal(m.Shard))
 		}
-		if n := countOn(snap, snap.Targets[m.ID], name); n > 0 {
-			return pgerr.New(pgerr.ObjectInUse, "job %s brings shard %q buckets", m.ID, name)
+		ids, err := reshard.Drain(next, m.Shard, directory.Move{User: m.User, Proxy: m.Proxy, Options: directory.MoveOptions{MaxPause: m.Options.MaxPause}})
+		if drained = len(ids) == 0; drained || err != nil {
+			return old, err
 		}
-	}
-	return nil
+		return next, nil
+	})
+	return drained, err
 }
 
 // leave removes a shard while no transaction is open.
 func (j *jobs) leave(parent context.Context, m *directory.Move) error {
 	ctx, cancel := context.WithTimeout(parent, shardHold)
 	defer cancel()
-	key := "leave " + newMoveID()
+	key := "leave " + reshard.NewJobID()
 	live, err := j.fence(ctx, j.s.cfg.Snapshot())
 	if err != nil {
 		return &laterError{reason: err}
@@ -294,7 +250,7 @@ func (j *jobs) leave(parent context.Context, m *directory.Move) error {
 		}
 		next := old.Clone()
 		next.EndMove(m.ID)
-		if err := mayLeave(next, m.Shard); err != nil {
+		if err := reshard.MayLeave(next, m.Shard); err != nil {
 			return nil, err
 		}
 		next.SetShards(slices.DeleteFunc(slices.Clone(next.Shards), func(s directory.Shard) bool { return s.Name == m.Shard }), next.Pins)

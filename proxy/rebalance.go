@@ -3,8 +3,6 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/rebalance"
+	"weft/reshard"
 	"weft/schema"
 )
 
@@ -175,15 +174,8 @@ func planRows(snap *directory.Snapshot, moves []rebalance.Move, sizes *schema.Bu
 // newMove is a job of the session's user in its database, run by this proxy.
 func (u *utility) newMove(kind directory.MoveKind) directory.Move {
 	return directory.Move{
-		ID: newMoveID(), Database: u.s.db.Name, Kind: kind, User: u.s.login.user, Proxy: u.s.srv.cfg.Proxy, State: directory.MovePreparing,
+		ID: reshard.NewJobID(), Database: u.s.db.Name, Kind: kind, User: u.s.login.user, Proxy: u.s.srv.cfg.Proxy, State: directory.MovePreparing,
 	}
-}
-
-// newMoveID makes the ID of a job up.
-func newMoveID() string {
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(id[:])
 }
 
 // withMove adds a job with its target. A database has one job at a time.
