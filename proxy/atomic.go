@@ -137,6 +137,7 @@ func (t *transaction) beginAnew() error {
 			return err
 		}
 	}
+	t.s.route.touch.anew()
 	return nil
 }
 

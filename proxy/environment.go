@@ -452,10 +452,12 @@ func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error))
 				return nil, errTold
 			}
 		}
+		rt.touch.ask(c)
 		return ask(c)
 	}
 	for _, c := range rt.s.held.parked {
 		if c.Lane() == l && c.Status() != wire.TxFailed {
+			rt.touch.ask(c)
 			return ask(c)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/reshard"
+	"weft/twopc"
 	"weft/wire"
 )
 
@@ -66,6 +67,10 @@ func unquoted(w []string) string {
 	return ""
 }
 
+// SnapshotsNoted is the point where a block is about to take its snapshots, and rounds of moves
+// know.
+const SnapshotsNoted twopc.Point = "snapshots-noted"
+
 // takeSnapshots makes all shards take the snapshot of a REPEATABLE READ block at its first
 // statement: a shard that joined later would see what was committed meanwhile, and the block
 // would see some transactions on one shard and not on another.
@@ -91,12 +96,17 @@ func (t *transaction) takeSnapshots() error {
 	}
 	err := t.s.route.touch.enterAll(reshard.Read)
 	if err == nil {
+		if stop := t.s.srv.cfg.StopAt; stop != nil {
+			stop(SnapshotsNoted)
+		}
 		err = t.snapshotAll()
 	}
 	if err != nil {
 		b.noteSnapshots(snapshotsFail)
+		return err
 	}
-	return err
+	t.s.route.touch.snapped()
+	return nil
 }
 
 // snapshotsFor is takeSnapshots for a client's statement, unless PostgreSQL runs the statement

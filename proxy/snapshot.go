@@ -8,14 +8,16 @@ import (
 	"weft/pgerr"
 	"weft/pool"
 	"weft/quote"
+	"weft/reshard"
 	"weft/wire"
 )
 
 // A snapshot that one session exports and others import, as pg_dump -j does, consists of
 // one snapshot on every shard. Its name is made of their names, so that every proxy can
-// read it.
+// read it, behind a fingerprint of the placement by which the snapshots were taken: rows
+// that have moved since are elsewhere.
 //
-//	weft/shard-0=00000003-0000001B-1,shard-1=00000004-00000002-1
+//	weft/9c3b6ff1d0c2e7a4/shard-0=00000003-0000001B-1,shard-1=00000004-00000002-1
 
 const (
 	snapshotPrefix = "weft/"
@@ -57,7 +59,7 @@ func (t *transaction) exportSnapshots() (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name = snapshotPrefix
+	name = snapshotPrefix + t.s.route.touch.fingerprint() + "/"
 	if t.snapshots == snappedAtomically {
 		name += snapshotAtomic
 	}
@@ -104,6 +106,7 @@ func (t *transaction) importSnapshots(id string) error {
 		return err
 	}
 	list, ok := strings.CutPrefix(id, snapshotPrefix)
+	at, list, _ := strings.Cut(list, "/")
 	list, gated := strings.CutPrefix(list, snapshotAtomic)
 	parts := strings.Split(list, ",")
 	if !ok || len(parts) != len(t.s.route.snap.Shards) {
@@ -119,7 +122,16 @@ func (t *transaction) importSnapshots(id string) error {
 	if err := t.beginAnew(); err != nil {
 		return err
 	}
-	err := t.withEveryShard(func(c *pool.Conn) error {
+	b.noteSnapshots(snapshotsBegin)
+	err := t.s.route.touch.enterAll(reshard.Read)
+	if err == nil && at != t.s.route.touch.fingerprint() {
+		err = errRowsMoved()
+	}
+	if err != nil {
+		b.noteSnapshots(snapshotsFail)
+		return err
+	}
+	err = t.withEveryShard(func(c *pool.Conn) error {
 		i := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, c.Shard()+"=") })
 		if i < 0 {
 			return pgerr.New(pgerr.InvalidParameterValue, "invalid snapshot identifier: %q", id).WithHint("It has no part for shard %q.", c.Shard())
@@ -127,11 +139,12 @@ func (t *transaction) importSnapshots(id string) error {
 		return t.s.every.execBeside(c, "SET TRANSACTION SNAPSHOT "+quote.Literal(parts[i][len(c.Shard())+1:]))
 	})
 	if err != nil {
+		b.noteSnapshots(snapshotsFail)
 		return err
 	}
-	b.noteSnapshots(snapshotsBegin)
 	if gated {
 		b.noteSnapshots(snapshotsGated)
 	}
+	t.s.route.touch.snapped()
 	return nil
 }

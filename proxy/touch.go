@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/pool"
 	"weft/quote"
 	"weft/reshard"
 	"weft/wire"
@@ -39,6 +42,8 @@ type touching struct {
 	// pinned is the cluster by whose placement the block goes to its end: its snapshots were taken
 	// then, and see rows where they were. Nil in READ COMMITTED.
 	pinned *directory.Snapshot
+	// early is the placement by which a backend may have taken its snapshot before pinned was set.
+	early reshard.Early
 	// readOnly says that the rows of some shard may not be changed.
 	readOnly bool
 	// freed says that pinned was given up: the next statement goes by the newest placement.
@@ -139,11 +144,17 @@ func (t *touching) try() (*reshard.Barrier, error) {
 	switch {
 	case t.pinned != nil:
 		if touch.Access == reshard.Write && t.left(snap, touch) {
-			return nil, pgerr.New(pgerr.SerializationFailure, "could not serialize access due to rows that have moved to another shard").
-				WithHint("Run the transaction again.")
+			return nil, errRowsMoved()
 		}
 	case t.freed || snap != t.s.route.base && t.hasMoved(snap):
 		return nil, errMoved
+	case !t.s.tx.isOpen():
+	case t.s.tx.isSnapped():
+		if t.s.tx.isolation() != "" && !t.early.Fits(t.s.route.snap.Placement, len(t.s.route.snap.Shards)) {
+			return nil, errRowsMoved()
+		}
+	default:
+		t.early.Note(t.s.route.snap.Placement, len(t.s.route.snap.Shards), b)
 	}
 	if b == nil {
 		t.notes.Unnoted(snap.Version)
@@ -153,11 +164,46 @@ func (t *touching) try() (*reshard.Barrier, error) {
 		return b, nil
 	}
 	t.notes.Note(snap.Version, touch)
-	if t.pinned == nil && t.s.tx.isOpen() && t.s.tx.isolation() != "" {
+	if t.pinned == nil && t.s.tx.isSnapped() && t.s.tx.isOpen() && t.s.tx.isolation() != "" {
 		t.pinned = t.s.route.snap
-		t.notes.Repeatable()
 	}
 	return nil, nil
+}
+
+// errRowsMoved is the error of a block whose snapshots see rows where they no longer are.
+func errRowsMoved() *pgerr.Error {
+	return pgerr.New(pgerr.SerializationFailure, "could not serialize access due to rows that have moved to another shard").
+		WithHint("Run the transaction again.")
+}
+
+// ask notes that a backend of the session is about to be asked something, which may be when it takes
+// the snapshot of its transaction.
+func (t *touching) ask(c *pool.Conn) {
+	if c.Status() == wire.TxIdle || !t.s.tx.isOpen() || t.s.tx.isSnapped() || t.s.route.snap == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	snap := t.s.srv.cfg.Snapshot()
+	t.early.Note(snap.PlacementOf(t.s.db.Name, ""), len(snap.Shards), t.s.srv.moving.holds.barrier(snap, t.s.db.Name))
+}
+
+// anew notes that no backend of the block has a snapshot any more.
+func (t *touching) anew() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.early.Forget()
+}
+
+// snapped notes that all backends of the block have taken their snapshots: no round needs to wait
+// for the block's reading.
+func (t *touching) snapped() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pinned != nil {
+		t.notes.Repeatable()
+		t.notes.StatementOver()
+	}
 }
 
 // left reports whether buckets that a statement touches are elsewhere than the block's snapshots
@@ -178,6 +224,17 @@ func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
 		}
 	}
 	return len(snap.Shards) != len(t.pinned.Shards) // a shard that has joined is not one of the block's
+}
+
+// fingerprint names the placement that the block's snapshots were taken by.
+func (t *touching) fingerprint() string {
+	h := fnv.New64a()
+	snap := t.s.route.snap
+	for i := range snap.Shards {
+		_, _ = h.Write(append([]byte(snap.Shards[i].Name), 0))
+	}
+	_ = binary.Write(h, binary.LittleEndian, snap.Placement)
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // seen returns a snapshot of the cluster as the session's statements see it.
@@ -275,6 +332,9 @@ func (t *touching) rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.notes.Idle() {
+		if !t.s.tx.isOpen() {
+			t.early.Forget()
+		}
 		return
 	}
 	if !t.s.pipe.ops.empty() || t.s.pipe.unsent.Len() > 0 {
@@ -282,9 +342,13 @@ func (t *touching) rest() {
 	}
 	if c := t.s.held.conn; t.s.tx.isOpen() || t.s.pipe.isUnsynced() || c != nil && c.Status() != wire.TxIdle {
 		t.notes.StatementOver()
+		if t.pinned != nil {
+			t.notes.Repeatable() // a block that is held to one shard has its snapshot by its first statement
+		}
 		return
 	}
 	t.notes.Over()
+	t.early.Forget()
 	if t.pinned != nil {
 		t.pinned, t.freed = nil, true
 	}
@@ -295,6 +359,7 @@ func (t *touching) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.notes.Over()
+	t.early.Forget()
 }
 
 // awaited reports whether a barrier must wait for the session, and for which bucket: -1 for all.

@@ -75,8 +75,8 @@ type Notes struct {
 	// unnoted says that statements of the transaction went by a snapshot without jobs: what they
 	// have touched is not known.
 	unnoted bool
-	// repeatable says that all snapshots of the transaction are taken, and that it goes by the
-	// placement of that moment.
+	// repeatable says that all snapshots of the transaction have been taken, not only asked for, and
+	// that it goes by the placement of that moment.
 	repeatable bool
 	reading    buckets // by statements that are not over
 	written    buckets // by the transaction
