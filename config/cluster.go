@@ -118,7 +118,8 @@ func (c Cluster) missing(place string) bool {
 }
 
 // Merge returns the successor of old that c declares; old is nil for a new
-// cluster. A shard that old has and c does not is an error unless prune.
+// cluster. A shard that old has and c does not is an error unless prune. While tables are declared,
+// shards join and leave by jobs, which the successor has.
 func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot, error) {
 	declared := make([]directory.Shard, len(c.Shards))
 	for i, s := range c.Shards {
@@ -168,17 +169,23 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		i := slices.IndexFunc(declared, func(s directory.Shard) bool { return s.Name == was.Name })
 		if i < 0 {
 			gone = append(gone, was.Name)
+			if len(old.Tables) > 0 {
+				shards = append(shards, was) // until it holds nothing
+			}
 			continue
 		}
 		declared[i].System, declared[i].State = was.System, was.State // the file does not know them
 		shards = append(shards, declared[i])
 		declared = slices.Delete(declared, i, i+1)
 	}
-	next.SetShards(append(shards, declared...), pins)
-	if len(gone) > 0 && !prune {
+	if left := slices.DeleteFunc(slices.Clone(gone), func(name string) bool { return old.Leaving(name) != nil }); len(left) > 0 && !prune {
 		return nil, fmt.Errorf("the directory has shards that the file does not: %s: add them to the file, or pass --prune to remove them",
-			strings.Join(gone, ", "))
+			strings.Join(left, ", "))
 	}
+	if len(old.Tables) > 0 {
+		return next, reshape(next, shards, declared, gone, pins)
+	}
+	next.SetShards(append(shards, declared...), pins)
 	return next.Clone(), nil
 }
 

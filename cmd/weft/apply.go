@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -28,6 +29,13 @@ func applyCommand() *cobra.Command {
 		Short: "Declare the shards and tables of a cluster",
 		Long: `Make the directory say what cluster.yaml says, and print what changed. The
 cluster is created if there is none. Running proxies follow by themselves.
+
+While tables are declared, their rows are on the shards: shards that are new join by
+jobs, which bring them their share of the buckets; shards that the file does not list
+any more are drained and leave by jobs, with --prune; other weights lead to jobs that
+rebalance by number of buckets. The proxies run the jobs, one shard after the other,
+and weft.moves shows them. Applied again, the file starts nothing twice, and lets a job
+that has failed go on. Without declared tables the change is made at once.
 
 Tables are declared through a proxy, because their rows move: with --proxy those
 that the directory does not have yet are declared in the order of the file (a
@@ -95,7 +103,7 @@ is asked by the proxies before they use it.
 	f.StringVarP(&file, "file", "f", "", "cluster.yaml")
 	src.flags(cmd)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would change and change nothing")
-	f.BoolVar(&prune, "prune", false, "remove shards that the file does not list")
+	f.BoolVar(&prune, "prune", false, "remove shards that the file does not list, drained first if they hold rows")
 	f.StringSliceVar(&adopt, "adopt", nil, "shards whose servers are this cluster's from now on, whatever they say; all for all")
 	f.StringVar(&proxy, "proxy", "", "URL of a proxy to declare tables through, as their owner; the database is the table's")
 	return cmd
@@ -117,6 +125,7 @@ type applying struct {
 func (a *applying) run(ctx context.Context) error {
 	var changes []string
 	var tables []config.Table
+	var jobs applied
 	hosts, err := a.identify(ctx)
 	if err != nil {
 		return err
@@ -143,6 +152,7 @@ func (a *applying) run(ctx context.Context) error {
 			return nil, misplacedError(notApplied, errs)
 		}
 		changes = directory.Diff(old, next) // of the last attempt, the one that counts
+		jobs = compare(old, next)
 		if a.dryRun {
 			if err := directory.Successor(old, next); err != nil {
 				return nil, err
@@ -154,7 +164,7 @@ func (a *applying) run(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
-	for _, c := range changes {
+	for _, c := range slices.Concat(changes, jobs.outlook, jobs.running) {
 		fmt.Fprintln(a.out, c)
 	}
 	if !a.dryRun {
@@ -176,6 +186,11 @@ func (a *applying) run(ctx context.Context) error {
 		fmt.Fprintln(a.out, "not applied: this was a dry run")
 	case !a.dryRun && len(changes) > 0:
 		fmt.Fprintf(a.out, "applied: the cluster is at version %d\n", snap.Version)
+	}
+	if !a.dryRun {
+		if err := a.announce(ctx, jobs); err != nil {
+			return err
+		}
 	}
 	return a.declare(ctx, tables)
 }

@@ -10,6 +10,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/reshard"
 	"weft/server"
 )
 
@@ -32,7 +33,7 @@ func (a *applying) identify(ctx context.Context) ([]server.Host, error) {
 			return nil, &usageError{fmt.Errorf("--adopt: there is no shard %q", name)}
 		}
 	}
-	hosts := a.servers.Ask(ctx, next.Shards, identifyTimeout)
+	hosts := a.servers.Ask(ctx, reshard.WithShards(next).Shards, identifyTimeout)
 	if errs := server.Judge(next, hosts, a.adopt); len(errs) > 0 {
 		return nil, misplacedError(notApplied, errs)
 	}
