@@ -63,7 +63,7 @@ func Unchanging(snap *directory.Snapshot) error {
 	return nil
 }
 
-// Join adds the job by which a server joins as the shard that move.Join describes.
+// Join adds the job by which a server joins as the shard that its entry describes.
 func Join(next *directory.Snapshot, move directory.Move) error {
 	spec := move.Join
 	if _, there := next.Shard(spec.Name); there {
