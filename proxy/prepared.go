@@ -79,8 +79,29 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 	}
 	u.body = append(u.body[:0], body...)
 	u.facts, u.valid, u.original, u.commands = facts, true, "", nil
-	u.planned.plan, u.planned.params, u.planned.types = nil, nil, nil
+	u.planned.plan, u.planned.params, u.planned.types, u.planned.text = nil, nil, nil, u.planned.text[:0]
 	u.version++
+}
+
+// knowText gives a statement its text to plan it by, if it was parsed when the database had no declared
+// tables: nobody needed the text then. st is nil for the unnamed statement.
+func (ps *prepared) knowText(st *statement, pl *planned) {
+	if pl.plan != nil || len(pl.text) > 0 {
+		return
+	}
+	if st == nil {
+		p, err := wire.DecodeParse(ps.unnamed.body)
+		if err != nil {
+			return
+		}
+		pl.text, pl.oids = append(pl.text[:0], p.SQL...), append(pl.oids[:0], p.OIDs...)
+	} else if !st.server.ViaSQL {
+		pl.text, pl.oids = []byte(st.server.SQL), []byte(st.server.OIDs)
+	}
+	r := ps.s.srv.memory.routers.Get().(*router)
+	defer ps.s.srv.memory.routers.Put(r)
+	ps.s.route.read(r, pl.text)
+	pl.literals, pl.read = append(pl.literals[:0], r.scan.Literals...), ps.s.record.readsNow()
 }
 
 // settleNames waits for SQL that has been sent and may change which statement a name means.

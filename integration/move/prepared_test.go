@@ -1,0 +1,82 @@
+package move
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/config"
+	"weft/integration/harness"
+)
+
+// plain makes a database with tables that are not declared: cust, and ord and item, which foreign keys tie to
+// it.
+func plain(t *testing.T, db string, proxies int) *world {
+	t.Helper()
+	w := &world{T: t, db: db}
+	for range proxies {
+		w.proxies = append(w.proxies, harness.StartWeft(t, func(*config.Config) {}))
+	}
+	w.proxies[0].CreateDatabase(t, db)
+	c := w.conn(0)
+	w.must(c, `create table cust (id bigint primary key, email text not null unique, balance bigint not null default 1000, touched int not null default 0);
+		create table ord (cust bigint not null references cust on delete cascade, n bigint not null, body text, primary key (cust, n));
+		create table item (cust bigint not null, ord bigint not null, n int not null, amount int not null default 1, primary key (cust, ord, n), foreign key (cust, ord) references ord on delete cascade);
+		create table kind (id int primary key, name text); insert into kind select i, 'kind ' || i from generate_series(1, 10) i;
+		create table alone (id bigint primary key, email text unique, n int not null default 0);`)
+	w.must(c, fmt.Sprintf("insert into cust (id, email) select i, 'c' || i from generate_series(1, %d) i", accounts))
+	w.must(c, fmt.Sprintf("insert into ord (cust, n) select i %% %d + 1, i from generate_series(1, 1000) i", accounts))
+	w.must(c, "insert into item (cust, ord, n) select cust, n, 1 from ord")
+	w.must(c, fmt.Sprintf("insert into alone (id, email) select i, 'a' || i from generate_series(1, %d) i", accounts))
+	return w
+}
+
+// spread fails unless rows of a table are on all shards.
+func (w *world) spread(table string) {
+	w.Helper()
+	for i, s := range w.proxies[0].Shards() {
+		d, err := pgx.Connect(context.Background(), s.ConnString(w.db))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if n := value[int](w, d, "select count(*) from "+table); n == 0 {
+			w.Errorf("shard %d has no rows of %s", i, table)
+		}
+		_ = d.Close(context.Background())
+	}
+}
+
+// TestPreparedBefore: a statement that was prepared when nothing was declared in the database goes to all shards
+// as soon as something is, however it was declared.
+func TestPreparedBefore(t *testing.T) {
+	for _, how := range []string{"false"} {
+		w := plain(t, "prepared_"+how, 2)
+		c := w.conn(0)
+		var clients []*pgx.Conn
+		for i := range w.proxies {
+			clients = append(clients, w.conn(i))
+		}
+		ask := func() {
+			t.Helper()
+			for i, c := range clients {
+				if n := value[int](w, c, "select count(*) from alone"); n != accounts {
+					t.Errorf("online %s, proxy %d: %d rows", how, i, n)
+				}
+				for id := 1; id < 10; id++ {
+					if n := value[int](w, c, "select id from alone where id = $1 and n = 0", id); n != id {
+						t.Errorf("online %s, proxy %d: row %d is %d", how, i, id, n)
+					}
+				}
+				if n := value[int](w, c, "select count(*) from alone where id in (3, 17, 20, 21)"); n != 4 {
+					t.Errorf("online %s, proxy %d: %d rows by literals", how, i, n)
+				}
+			}
+		}
+		ask()
+		w.must(c, "select weft.shard_table('alone', 'id')")
+		w.spread("alone")
+		ask()
+	}
+}
