@@ -101,8 +101,8 @@ var errComings = errors.New("a proxy has come or gone")
 // waits for. All proxies that the shards let in have said so.
 func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 	next, err := r.change(ctx, r.move.ID, func(next *directory.Snapshot, m *directory.Move) error {
-		if m.State == directory.MovePaused {
-			return ErrPaused
+		if err := mayHold(m, r.move.Proxy, r.carriage.Name.Key(), phase); err != nil {
+			return err
 		}
 		if next.Holding() != nil {
 			return errShards
