@@ -70,6 +70,7 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
 		return nil, nil, err
 	}
+	rt.touch.routed = rt.snap
 	shards, err := r.bind.Bind(p, rt.snap, &r.args)
 	if err != nil {
 		return nil, nil, err

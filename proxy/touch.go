@@ -46,12 +46,14 @@ type touching struct {
 	early reshard.Early
 	// readOnly says that the rows of some shard may not be changed.
 	readOnly bool
+	// routed is the cluster by which the shard of the statement was found, nil if none was.
+	routed *directory.Snapshot
 	// freed says that pinned was given up: the next statement goes by the newest placement.
 	freed bool
 }
 
 // begin forgets what the statement before has touched.
-func (t *touching) begin() { t.known = false }
+func (t *touching) begin() { t.known, t.routed = false, nil }
 
 // expect says what the statement that is being routed will touch.
 func (t *touching) expect(next reshard.Touch) { t.next, t.known = next, true }
@@ -103,6 +105,9 @@ func (t *touching) enter() error {
 // snapshots, a function of weft's own. Nothing has been routed yet, so it goes by the newest
 // snapshot.
 func (t *touching) enterAll(access reshard.Access) error {
+	if t.pinned != nil {
+		t.routed = nil
+	}
 	for {
 		t.expect(reshard.Touch{Access: access, All: true})
 		err := t.enter()
@@ -143,6 +148,9 @@ func (t *touching) try() (*reshard.Barrier, error) {
 	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
 	switch {
 	case t.pinned != nil:
+		if t.routed != nil && t.routed != t.s.route.snap && !samePlaces(t.routed, t.s.route.snap) {
+			return nil, errMoved // its shard was found before the block took its snapshots
+		}
 		if touch.Access == reshard.Write && t.left(snap, touch) {
 			return nil, errRowsMoved()
 		}
@@ -414,6 +422,12 @@ func access(p *plan.Plan, f *parser.Facts) reshard.Access {
 		return reshard.Write
 	}
 	return reshard.Read
+}
+
+// samePlaces reports whether all buckets are on the same shards by two snapshots of the session's
+// database.
+func samePlaces(a, b *directory.Snapshot) bool {
+	return slices.Equal(a.Placement, b.Placement) && slices.EqualFunc(a.Shards, b.Shards, func(a, b directory.Shard) bool { return a.Name == b.Name })
 }
 
 // hasMoved reports whether buckets of the session's database are elsewhere by a newer snapshot.
