@@ -59,7 +59,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 			return ps.s.pipe.isSkipping(), err
 		}
 		f, pl = st.facts, &st.planned
-		ps.s.prepared.knowText(st, pl)
+		pl.knowText(&ps.s.prepared, st)
 		if t := st.server.Types.Load(); pl.types == nil && t != nil {
 			pl.types = wire.FewerParameters([]byte(*t), ps.s.prepared.hiddenParams(name))
 		}
@@ -75,7 +75,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		err := ps.useOrRefuse(ps.s.route.atHand())
 		return ps.s.pipe.isSkipping(), err
 	} else {
-		ps.s.prepared.knowText(nil, pl)
+		pl.knowText(&ps.s.prepared, nil)
 	}
 	ps.s.account.noteBound(portal, f)
 	if in := ps.s.situation(); in == inFailed {

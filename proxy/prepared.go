@@ -85,7 +85,7 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 
 // knowText gives a statement its text to plan it by, if it was parsed when the database had no declared
 // tables: nobody needed the text then. st is nil for the unnamed statement.
-func (ps *prepared) knowText(st *statement, pl *planned) {
+func (pl *planned) knowText(ps *prepared, st *statement) {
 	if pl.plan != nil || len(pl.text) > 0 {
 		return
 	}
