@@ -204,6 +204,10 @@ func TestOwnBucketsEverywhere(t *testing.T) {
 			lookup = s.Tables[i].Vindex.Name
 		}
 	}
+	if b, err := s.OwnBucket(lookup, "b"); err == nil {
+		t.Errorf("bucket %d while a job moves rows", b)
+	}
+	s.EndMove("m1")
 	b, err := s.OwnBucket(lookup, "b")
 	if err != nil {
 		t.Fatal(err)
