@@ -172,11 +172,11 @@ func (i *Importer) sameTables(ctx context.Context, s sides, job *Job) error {
 
 // cut is the pause: nobody writes to the source any more.
 func (i *Importer) cut(ctx context.Context, s *sides, job *Job, stop stopped, o CutoverOptions) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.MaxPause, fmt.Errorf("the cut-over has taken longer than %s (--max-pause)", o.MaxPause))
-	defer cancel()
 	if _, err := s.target.conn.Exec(ctx, "UPDATE weft_import.job SET state = $1", string(CutOver)); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.MaxPause, fmt.Errorf("the cut-over has taken longer than %s (--max-pause)", o.MaxPause))
+	defer cancel()
 	began := time.Now()
 	if !o.Stopped {
 		if err := s.quiet(ctx); err != nil {

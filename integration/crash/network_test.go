@@ -121,9 +121,7 @@ func (w *network) try(t *testing.T, phase string, before bool, while time.Durati
 		})
 	}
 	conn := w.conn(0)
-	must(t, conn, "begin")
-	must(t, conn, "update s set v = $1 where id = $2", w.n, w.a)
-	must(t, conn, "update s set v = $1 where id = $2", w.n, w.b)
+	w.write(t, conn)
 	done := later(t, conn, "COMMIT", pgx.QueryExecModeSimpleProtocol)
 	var err error
 	select {
@@ -153,6 +151,27 @@ func (w *network) try(t *testing.T, phase string, before bool, while time.Durati
 	}
 	judgeNetwork(t, w.world, w.any.Shards(), code(err), w.n, w.a, w.b)
 	return code(err)
+}
+
+// write begins a block that writes on two shards. A connection that weft began to make while the
+// network was away may still fail: then the block is begun again.
+func (w *network) write(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for began := time.Now(); ; {
+		_, err := conn.Exec(t.Context(), "begin")
+		for _, id := range []int64{w.a, w.b} {
+			if err == nil {
+				_, err = conn.Exec(t.Context(), "update s set v = $1 where id = $2", w.n, id)
+			}
+		}
+		if err == nil {
+			return
+		}
+		if code(err) != "08006" || time.Since(began) > patience {
+			t.Fatalf("before the commit: %v", err)
+		}
+		must(t, conn, "rollback")
+	}
 }
 
 // judgeNetwork compares what the client was told with what is there.

@@ -135,8 +135,9 @@ func TestSequenceMadeAnew(t *testing.T) {
 		for range 40 { // 23505, were numbers of the first among them
 			p.Must(t, "insert into a (v) values ('x')")
 		}
-		if a := p.Ask(pair.Simple, "select min(id), max(id) from a", nil, nil); a.Results[0].Rows[0] != "1 | 40 | " {
-			t.Errorf("ids from and to %v", a.Results[0].Rows)
+		// A statement that is planned again, because a schema has changed meanwhile, draws again.
+		if a := p.Ask(pair.Simple, "select min(id), max(id) between 40 and 44 from a", nil, nil); a.Results[0].Rows[0] != "1 | t | " {
+			t.Errorf("the first, and whether few numbers are missing: %v", a.Results[0].Rows)
 		}
 		p.Must(t, "drop table a")
 	}
