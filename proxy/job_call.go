@@ -93,16 +93,9 @@ func (u moveCall) jobOver(ctx context.Context, id string) error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s is over: %s", id, rec.State)
 }
 
-// remembered finds a job that is over, in what the directory or the home shard remembers.
+// remembered finds a job in what the home shard remembers.
 func (u moveCall) remembered(ctx context.Context, id string) (*schema.MoveRecord, error) {
-	snap, err := u.s.srv.cfg.Directory.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if p := snap.FindPast(id); p != nil {
-		return &schema.MoveRecord{ID: p.ID, Kind: string(p.Kind), User: p.User, Proxy: p.Proxy, State: string(p.State), Reason: p.Reason, Ended: p.Ended}, nil
-	}
-	list, err := u.s.srv.mover.Moves(ctx, snap.Home, u.s.db.Name)
+	list, err := u.s.srv.mover.Moves(ctx, u.s.srv.cfg.Snapshot().Home, u.s.db.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +169,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 	if m.State == directory.MoveFailed {
 		state, reason = "failed", m.Reason
 	}
-	if m.Carries() { // the directory remembers the others
+	if m.Carries() { // the home shard remembers only jobs that carry rows
 		if err := u.s.srv.mover.EndMove(ctx, snap, m, state, reason); err != nil {
 			return err
 		}
@@ -186,7 +179,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 		if m := next.FindMove(id); m == nil || m.Round != nil && m.Carries() {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
 		}
-		next.Conclude(id, directory.MoveState(state), time.Now())
+		next.EndMove(id)
 		return next, nil
 	})
 	if err == nil {
@@ -331,12 +324,7 @@ func (u moveCall) undoMove(ctx context.Context, args map[string]string) ([][]str
 		return nil, err
 	}
 	var options directory.MoveOptions
-	m := snap.FindMove(id)
-	if m != nil && !m.Carries() || snap.FindPast(id) != nil {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "job %s changes the set of shards, and cannot be undone", id).
-			WithHint("weft.remove_shard takes a shard out again, weft.add_shard takes one in, weft.cancel_move ends a job that runs.")
-	}
-	if m != nil {
+	if m := snap.FindMove(id); m != nil {
 		options = m.Options
 		options.Until = 0
 		if err := u.cancelMove(ctx, args); err != nil {
