@@ -34,8 +34,8 @@ func (s *Snapshot) Number() int64 { return s.Base + s.Version }
 func (s *Snapshot) EncodeCopy() (string, error) {
 	c := *s
 	c.Schemas, c.Sequences, c.Vacated, c.Pending = nil, nil, nil, nil
-	c.Moves, c.Targets, c.Remapped = nil, nil, nil // a job is begun again
-	c.Base = 0                                     // Number includes it
+	c.Moves, c.Targets, c.Remapped, c.Past = nil, nil, nil, nil // a job is begun again
+	c.Base = 0                                                  // Number includes it
 	out := Copy{Snapshot: &c}
 	if s.Entries != nil {
 		out.Pinned = s.Entries.pinned(s.BucketCount)

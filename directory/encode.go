@@ -61,6 +61,7 @@ type head struct {
 	Gate        Gate             `json:"gate,omitempty"`
 	Pending     []Pending        `json:"pending,omitempty"`
 	Moves       []Move           `json:"moves,omitempty"`
+	Past        []PastMove       `json:"past,omitempty"`
 	Remapped    map[string]int64 `json:"remapped,omitempty"`
 	Functions   []Function       `json:"functions,omitempty"`
 	Base        int64            `json:"base,omitempty"`
@@ -167,7 +168,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Past: s.Past, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

@@ -126,6 +126,7 @@ func TestMovesAreStored(t *testing.T) {
 	s.SetPlacement("app", "", s.Targets["m1"])
 	s.Moves[0].Round = nil
 	s.SetPlacement("app", "7", slices.Repeat([]uint16{0}, len(s.Placement)))
+	s.Past = []PastMove{{ID: "j", Kind: MoveJoin, Shard: "b", State: MoveDone}}
 	var d Decoder
 	e, err := s.Encode(nil)
 	if err != nil {
@@ -139,7 +140,7 @@ func TestMovesAreStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := func(a, b map[string][]uint16) bool { return maps.EqualFunc(a, b, slices.Equal[[]uint16]) }
-	if !same(got.Placements, s.Placements) || !same(got.Targets, s.Targets) || len(got.Moves) != 1 || got.Moves[0].ID != "m1" {
+	if !same(got.Placements, s.Placements) || !same(got.Targets, s.Targets) || len(got.Moves) != 1 || got.Moves[0].ID != "m1" || !slices.Equal(got.Past, s.Past) {
 		t.Errorf("got %+v", got)
 	}
 	// A change of one placement writes that one.

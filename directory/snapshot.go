@@ -50,6 +50,8 @@ type Snapshot struct {
 
 	// Moves are the jobs that carry rows to other shards.
 	Moves []Move `json:"moves,omitempty"`
+	// Past are the last jobs that have changed the set of shards and are over, the latest first.
+	Past []PastMove `json:"past,omitempty"`
 
 	// Targets are the placements that jobs work towards, by the ID of the job.
 	Targets map[string][]uint16 `json:"targets,omitempty"`
@@ -180,6 +182,7 @@ func (s *Snapshot) Clone() *Snapshot {
 	c.Isolated = cloneIsolated(s.Isolated)
 	c.Remapped = maps.Clone(s.Remapped)
 	c.Moves = slices.Clone(s.Moves)
+	c.Past = slices.Clone(s.Past)
 	for i := range c.Moves {
 		c.Moves[i].clone()
 	}

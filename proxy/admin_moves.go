@@ -62,8 +62,8 @@ func (a adminSource) Moves(ctx context.Context) []console.Move {
 	return out
 }
 
-// shardMoves lists the jobs by which shards join or leave, which are jobs of no database. They are
-// known while they last.
+// shardMoves lists the jobs by which shards join or leave, or have done so, which are jobs of no
+// database.
 func shardMoves(snap *directory.Snapshot) []console.Move {
 	var out []console.Move
 	for i := range snap.Moves {
@@ -71,15 +71,23 @@ func shardMoves(snap *directory.Snapshot) []console.Move {
 		if m.Carries() {
 			continue
 		}
-		c := console.Move{Job: m.ID, Kind: string(m.Kind), State: string(m.State), Reason: m.Reason, From: []string{}, To: []string{}, User: m.User, Proxy: m.Proxy}
-		if m.Kind == directory.MoveJoin {
-			c.To = append(c.To, m.Shard)
-		} else {
-			c.From = append(c.From, m.Shard)
-		}
-		out = append(out, c)
+		out = append(out, shardMove(directory.PastMove{ID: m.ID, Kind: m.Kind, Shard: m.Shard, State: m.State, Reason: m.Reason, User: m.User, Proxy: m.Proxy}))
+	}
+	for _, p := range snap.Past {
+		out = append(out, shardMove(p))
 	}
 	return out
+}
+
+// shardMove is what the table of jobs shows of one by which a shard joins or leaves.
+func shardMove(m directory.PastMove) console.Move {
+	c := console.Move{Job: m.ID, Kind: string(m.Kind), State: string(m.State), Reason: m.Reason, From: []string{}, To: []string{}, User: m.User, Proxy: m.Proxy, Ended: m.Ended}
+	if m.Kind == directory.MoveJoin {
+		c.To = append(c.To, m.Shard)
+	} else {
+		c.From = append(c.From, m.Shard)
+	}
+	return c
 }
 
 // move tells of a job what its record and the directory say.

@@ -93,9 +93,16 @@ func (u moveCall) jobOver(ctx context.Context, id string) error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s is over: %s", id, rec.State)
 }
 
-// remembered finds a job in what the home shard remembers.
+// remembered finds a job that is over, in what the directory or the home shard remembers.
 func (u moveCall) remembered(ctx context.Context, id string) (*schema.MoveRecord, error) {
-	list, err := u.s.srv.mover.Moves(ctx, u.s.srv.cfg.Snapshot().Home, u.s.db.Name)
+	snap, err := u.s.srv.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p := snap.FindPast(id); p != nil {
+		return &schema.MoveRecord{ID: p.ID, Kind: string(p.Kind), User: p.User, Proxy: p.Proxy, State: string(p.State), Reason: p.Reason, Ended: p.Ended}, nil
+	}
+	list, err := u.s.srv.mover.Moves(ctx, snap.Home, u.s.db.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +176,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 	if m.State == directory.MoveFailed {
 		state, reason = "failed", m.Reason
 	}
-	if m.Carries() { // the home shard remembers only jobs that carry rows
+	if m.Carries() { // the directory remembers the others
 		if err := u.s.srv.mover.EndMove(ctx, snap, m, state, reason); err != nil {
 			return err
 		}
@@ -179,7 +186,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 		if m := next.FindMove(id); m == nil || m.Round != nil && m.Carries() {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
 		}
-		next.EndMove(id)
+		next.Conclude(id, directory.MoveState(state), time.Now())
 		return next, nil
 	})
 	if err == nil {
@@ -324,7 +331,12 @@ func (u moveCall) undoMove(ctx context.Context, args map[string]string) ([][]str
 		return nil, err
 	}
 	var options directory.MoveOptions
-	if m := snap.FindMove(id); m != nil {
+	m := snap.FindMove(id)
+	if m != nil && !m.Carries() || snap.FindPast(id) != nil {
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "job %s changes the set of shards, and cannot be undone", id).
+			WithHint("weft.remove_shard takes a shard out again, weft.add_shard takes one in, weft.cancel_move ends a job that runs.")
+	}
+	if m != nil {
 		options = m.Options
 		options.Until = 0
 		if err := u.cancelMove(ctx, args); err != nil {

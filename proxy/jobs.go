@@ -144,7 +144,7 @@ func (j *jobs) run(id string, kind directory.MoveKind, drain bool) error {
 		return j.retire(j.s.ctx, id)
 	case kind == directory.MoveLeave:
 		// Whoever removes a shard does so itself. If it is gone, the shard stays.
-		return j.endMove(j.s.ctx, id)
+		return j.endMove(j.s.ctx, id, directory.MoveCancelled)
 	}
 	return carrier.New(j.config()).Run(j.s.ctx, id, j.s.cfg.Proxy)
 }

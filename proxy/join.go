@@ -80,7 +80,7 @@ func (u *utility) addShard(ctx context.Context, args map[string]string) ([][]str
 		err = srv.mover.CheckJoin(ctx, snap, spec.Name)
 	}
 	if err != nil {
-		return nil, errors.Join(err, srv.moving.jobs.endMove(context.WithoutCancel(ctx), move.ID))
+		return nil, errors.Join(err, srv.moving.jobs.endMove(context.WithoutCancel(ctx), move.ID, directory.MoveCancelled))
 	}
 	return [][]string{{move.ID}}, nil
 }
@@ -129,11 +129,11 @@ func (j *jobs) reserve(id string) (done func()) {
 	}
 }
 
-// endMove removes the entry of a job.
-func (j *jobs) endMove(ctx context.Context, id string) error {
+// endMove removes the entry of a job, and remembers what became of it.
+func (j *jobs) endMove(ctx context.Context, id string, state directory.MoveState) error {
 	_, err := j.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
-		next.EndMove(id)
+		next.Conclude(id, state, time.Now())
 		return next, nil
 	})
 	return err
@@ -423,7 +423,7 @@ func (j *jobs) joined(ctx context.Context, snap *directory.Snapshot, m *director
 			}
 		}
 		if !busy {
-			return j.endMove(ctx, m.ID)
+			return j.endMove(ctx, m.ID, directory.MoveDone)
 		}
 		if !sleep(ctx, 100*time.Millisecond) {
 			return context.Cause(ctx)

@@ -142,7 +142,7 @@ func (u *utility) removeShard(ctx context.Context, args map[string]string) error
 	if err == nil {
 		return nil
 	}
-	if ended := j.endMove(context.WithoutCancel(ctx), move.ID); ended != nil {
+	if ended := j.endMove(context.WithoutCancel(ctx), move.ID, directory.MoveCancelled); ended != nil {
 		srv.log.Warn("the job of a shard that stays is left", "shard", name, "err", ended)
 	}
 	var later *laterError
@@ -164,7 +164,7 @@ func (j *jobs) retire(ctx context.Context, id string) error {
 			return err
 		}
 		if _, there := snap.Shard(m.Shard); !there {
-			return j.endMove(ctx, id)
+			return j.endMove(ctx, id, directory.MoveDone)
 		}
 		drained, err := j.drainFirst(ctx, m)
 		if err == nil && drained {
@@ -249,7 +249,7 @@ func (j *jobs) leave(parent context.Context, m *directory.Move) error {
 			return nil, errors.New("the hold has been lifted")
 		}
 		next := old.Clone()
-		next.EndMove(m.ID)
+		next.Conclude(m.ID, directory.MoveDone, time.Now())
 		if err := reshard.MayLeave(next, m.Shard); err != nil {
 			return nil, err
 		}

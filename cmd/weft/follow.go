@@ -284,9 +284,9 @@ func (f *following) joined(ctx context.Context, job, shard string) error {
 		switch {
 		case own.jobs == 0 && (state == "" || state == "joining"):
 			return fmt.Errorf("%s has not joined: job %s was cancelled", shard, job)
-		case own.jobs == 0:
+		case own.jobs == 0, own.state == "done":
 			return nil
-		case own.state == "failed", own.state == "paused":
+		case own.state == "failed", own.state == "paused", own.state == "cancelled":
 			return own.stopped()
 		case state == "joining":
 			f.say(own.state + ": the server of " + shard + " is made ready")

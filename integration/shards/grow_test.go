@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,13 @@ func TestGrow(t *testing.T) {
 		began := time.Now()
 		job := value[string](w, c, "select weft.add_shard($1, $2, max_pause => '5s')", name, s.Addr()) // a machine that does much else is slow
 		w.must(c, "select weft.wait_move($1)", job)
+		w.must(c, "select weft.wait_move($1)", job) // a job that is over is waited for no longer
+		if n := value[int](w, c, "select count(*) from weft.moves where job = $1 and kind = 'join' and state = 'done' and to_shards = array[$2] and ended is not null", job, name); n != 1 {
+			t.Errorf("weft.moves does not tell that %s has joined", name)
+		}
+		if _, err := c.Exec(t.Context(), "select weft.undo_move($1)", job); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
+			t.Errorf("undoing a join: %v", err)
+		}
 		t.Logf("%s joined and got its buckets in %s", name, time.Since(began).Round(time.Millisecond))
 		after := harness.Snapshot(t)
 		is := after.PlacementOf(w.db, "")
@@ -218,6 +226,9 @@ func (w *world) shrink(c *pgx.Conn, names ...string) {
 		w.must(c, "select weft.remove_shard($1)", name)
 		if _, there := harness.Snapshot(w.T).Shard(name); there {
 			w.Errorf("%s is still there", name)
+		}
+		if n := value[int](w, c, "select count(*) from weft.moves where kind = 'leave' and state = 'done' and from_shards = array[$1]", name); n != 1 {
+			w.Errorf("weft.moves does not tell that %s has left", name)
 		}
 	}
 }
