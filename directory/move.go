@@ -20,7 +20,10 @@ type Move struct {
 	// Join describes the shard that joins.
 	Join *Shard `json:"join,omitempty"`
 	// Drain says of a shard that leaves that the job takes its buckets away first.
-	Drain bool      `json:"drain,omitempty"`
+	Drain bool `json:"drain,omitempty"`
+	// Back says that a job that declares tables, or takes declarations back, was cancelled, and takes the
+	// rows to where they were before it.
+	Back  bool      `json:"back,omitempty"`
 	User  string    `json:"user,omitempty"` // who asked for the job
 	Proxy string    `json:"proxy"`          // the proxy that runs the job
 	State MoveState `json:"state"`
@@ -253,39 +256,60 @@ func (s *Snapshot) PlacementOf(database, group string) []uint16 {
 			return p
 		}
 	}
+	if s.common != nil {
+		return s.common
+	}
 	return s.Placement
 }
 
 // For returns the snapshot as the statements of one database see it: its Placement is where
-// the buckets of that database are, and BucketOf knows the isolated values of that database.
+// the buckets of that database are, InGroup tells where those of its groups are, and BucketOf knows the
+// isolated values of that database.
 func (s *Snapshot) For(database string) *Snapshot {
-	p, placed := s.Placements[database]
+	_, placed := s.Placements[database]
 	own := s.Isolated[database]
-	if !placed && len(own) == 0 && len(s.own) == 0 {
+	var groups map[string][]uint16
+	if len(s.Placements) > 0 {
+		groups = s.groupsOf(database)
+	}
+	if !placed && groups == nil && s.common == nil && len(own) == 0 && len(s.own) == 0 {
 		return s
 	}
 	c := *s
-	if c.own = own; placed {
-		c.Placement = p
+	if c.common == nil {
+		c.common = s.Placement
 	}
+	c.Placement, c.groups, c.own = s.PlacementOf(database, ""), groups, own
 	return &c
 }
 
 // PlacedAs returns the snapshot with rows where an older one says, which For returned, and without
-// shards that have joined since. Values of lookups that were pinned since are where they are now.
+// shards that have joined since.
 func (s *Snapshot) PlacedAs(old *Snapshot) *Snapshot {
 	c := *s
 	c.Shards = s.Shards[:min(len(s.Shards), len(old.Shards))]
-	c.own, c.Placement = old.own, slices.Clone(old.Placement)
-	for b := s.BucketCount; b < len(s.Placement); b++ {
-		switch {
-		case b >= len(c.Placement):
-			c.Placement = append(c.Placement, s.Placement[b])
-		case c.Placement[b] == Unused:
-			c.Placement[b] = s.Placement[b]
+	c.own, c.common, c.Placement, c.groups = old.own, old.common, s.placedAs(old.Placement, s.Placement), nil
+	for group, p := range old.groups {
+		if c.groups == nil {
+			c.groups = map[string][]uint16{}
 		}
+		c.groups[group] = s.placedAs(p, s.InGroup(group))
 	}
 	return &c
+}
+
+// placedAs returns an older placement with the buckets of pinned and isolated values that have come since.
+func (s *Snapshot) placedAs(old, now []uint16) []uint16 {
+	p := slices.Clone(old)
+	for b := s.BucketCount; b < len(now); b++ {
+		switch {
+		case b >= len(p):
+			p = append(p, now[b])
+		case p[b] == Unused:
+			p[b] = now[b]
+		}
+	}
+	return p
 }
 
 // SetPlacement says where the buckets of a group of a database's tables are. A placement that

@@ -104,6 +104,11 @@ type Snapshot struct {
 	// own is what Isolated has for the database that For was called for.
 	own map[vindex.ID]int
 
+	// common is the cluster's own placement and groups are the placements of the database's groups, in
+	// a snapshot that For has made.
+	common []uint16
+	groups map[string][]uint16
+
 	// sums are the sums of the encoded parts, if s was stored or loaded. Copies share the map, and
 	// it is never changed.
 	sums map[string]string

@@ -40,8 +40,9 @@ type Binder struct {
 
 	shards  collection
 	missing []Missing
-	buckets int // buckets of ranges looked at so far
-	last    int // what routed ids of the row placed last name: its snap.TopBucket
+	buckets int  // buckets of ranges looked at so far
+	last    int  // what routed ids of the row placed last name: its snap.TopBucket
+	every   bool // an instance may be on all shards that have rows of its table
 
 	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
 	Noting  bool
@@ -120,7 +121,7 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
 	b.shards.reset(snap)
-	b.missing, b.buckets, b.touched = nil, 0, b.touched[:0]
+	b.missing, b.buckets, b.touched, b.every = nil, 0, b.touched[:0], false
 	if cap(b.touched) > maxKeep/8 {
 		b.touched = nil
 	}
@@ -201,7 +202,7 @@ func (b *Binder) instance(in *plan.Instance) error {
 func (b *Binder) between(in *plan.Instance, c datum.Column) error {
 	v, ok := in.Table.Vindex.(vindex.Ordered)
 	if !ok {
-		b.shards.addAll()
+		b.everyShard(in)
 		return nil
 	}
 	var low, high datum.Key // NULL means no bound
@@ -218,7 +219,7 @@ func (b *Binder) between(in *plan.Instance, c datum.Column) error {
 		}
 	}
 	if low.IsNull() && high.IsNull() {
-		b.shards.addAll()
+		b.everyShard(in)
 		return nil
 	}
 	b.ranges = v.Between(b.ranges[:0], low, high)
@@ -249,7 +250,7 @@ func (b *Binder) stream(in *plan.Instance, c datum.Column, set plan.Set) error {
 		case none:
 			return nil
 		case unknown:
-			b.shards.addAll()
+			b.everyShard(in)
 			return nil
 		}
 		b.row[0] = key
@@ -332,7 +333,7 @@ func (b *Binder) product(in *plan.Instance, columns [][]datum.Key) error {
 // place adds the shards of the rows whose leading key columns have keys.
 func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 	if len(keys) == 0 {
-		b.shards.addAll()
+		b.everyShard(in)
 		return nil
 	}
 	if l, ok := in.Table.Vindex.(vindex.Lookup); ok {
@@ -367,7 +368,7 @@ func (b *Binder) addRanges(in *plan.Instance, ranges []vindex.Range) error {
 		first, last := r.Buckets(b.bits)
 		for i := first; i <= last && !b.shards.full(); i++ {
 			if b.buckets++; b.buckets > maxBuckets {
-				b.shards.addAll()
+				b.everyShard(in)
 				return nil
 			}
 			if err := b.bucket(in, i); err != nil {
@@ -435,12 +436,30 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 	return b.bucket(in, r.Default.Bucket(b.bits))
 }
 
+// everyShard adds all shards that may have rows of an instance: all there are, or those that have buckets of the
+// table's group.
+func (b *Binder) everyShard(in *plan.Instance) {
+	if b.every = true; in.Table.Group == "" {
+		b.shards.addAll()
+		return
+	}
+	for _, at := range b.snap.InGroup(in.Table.Group) {
+		if int(at) < len(b.snap.Shards) {
+			b.shards.add(int(at))
+		}
+	}
+}
+
 // bucket adds the shard of a bucket.
 func (b *Binder) bucket(in *plan.Instance, bucket int) error {
-	if uint(bucket) >= uint(len(b.snap.Placement)) || int(b.snap.Placement[bucket]) >= len(b.snap.Shards) {
+	placement := b.snap.Placement
+	if in.Table.Group != "" {
+		placement = b.snap.InGroup(in.Table.Group)
+	}
+	if uint(bucket) >= uint(len(placement)) || int(placement[bucket]) >= len(b.snap.Shards) {
 		return pgerr.New(pgerr.InternalError, "bucket %d of table %q has no shard in version %d of the directory", bucket, in.Table.Name, b.snap.Version)
 	}
-	b.shards.add(int(b.snap.Placement[bucket]))
+	b.shards.add(int(placement[bucket]))
 	if b.Noting && (len(b.touched) == 0 || b.touched[len(b.touched)-1] != bucket) {
 		b.touched = append(b.touched, bucket)
 	}
@@ -450,7 +469,7 @@ func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 // Touched returns the buckets that the last Bind or BindPiece went by, if Noting was set. all says
 // that every bucket may be visited. The result is valid until the next Bind.
 func (b *Binder) Touched() (buckets []int, all bool) {
-	if b.shards.full() {
+	if b.every || b.shards.full() {
 		return nil, true // Bind looks no further once it has all shards
 	}
 	return b.touched, false

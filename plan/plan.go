@@ -123,6 +123,8 @@ type Table struct {
 	Vindex vindex.Vindex
 	// Lookup is the name under which a lookup vindex keeps its entries.
 	Lookup string
+	// Group is the group whose buckets the rows are in: see directory.Table.
+	Group string
 	// IDs are the table's routed ids. Nil for none.
 	IDs *IDs
 }

@@ -40,10 +40,13 @@ var moveOptions = []string{"max_pause", "pause_target", "rate", "duty", "verify"
 var (
 	own = map[string]signature{
 		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
+		"shard_tables":    {name: "shard_tables", params: append([]string{"tables", "wait"}, moveOptions...), alias: []string{"tables"}, needed: 1},
 		"reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
-		"unshard_table":   {name: "unshard_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
-		"create_lookup":   {name: "create_lookup", params: []string{"table", "columns", "unique", "name"}, alias: []string{"table_name", "columns", "is_unique"}, needed: 2},
-		"drop_lookup":     {name: "drop_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
+		"unshard_table": {
+			name: "unshard_table", params: append([]string{"table", "online", "cascade", "wait"}, moveOptions...), alias: []string{"table_name"}, needed: 1,
+		},
+		"create_lookup": {name: "create_lookup", params: []string{"table", "columns", "unique", "name"}, alias: []string{"table_name", "columns", "is_unique"}, needed: 2},
+		"drop_lookup":   {name: "drop_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"verify_lookup": {
 			name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"},
 			returns: []string{"lookup", "relation", "columns", "rows", "missing", "stale", "duplicates"},
@@ -87,6 +90,11 @@ var (
 			name: "shard_table", needed: 2,
 			params: []string{"table", "columns", "distribution_type", "colocate_with", "shard_count"},
 			alias:  []string{"table_name", "distribution_column"},
+		},
+		"create_distributed_table_concurrently": {
+			name: "shard_table", needed: 2,
+			params: []string{"table", "columns", "distribution_type", "colocate_with", "shard_count"},
+			alias:  []string{"table_name", "distribution_column"}, with: map[string]string{"online": "true"},
 		},
 		"create_distributed_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with", "force_delegation"},

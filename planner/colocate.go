@@ -11,6 +11,9 @@ func colocated(a, b *table) bool {
 	if a.Reference || b.Reference || a.broken != nil || b.broken != nil || len(a.keys) != len(b.keys) {
 		return false
 	}
+	if a.Group != b.Group {
+		return false // the rows of one are on their way
+	}
 	if a.vindex.Kind != b.vindex.Kind || a.vindex.Name != b.vindex.Name || !sameParams(a.vindex.Params, b.vindex.Params) {
 		return false
 	}

@@ -73,11 +73,11 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 	ts := &Tables{byName: map[catalog.Name]*table{}}
 	for i := range snap.Tables {
 		d := &snap.Tables[i]
-		if d.Database != database {
+		if d.Database != database || d.Pending() {
 			continue
 		}
 		t := &table{
-			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name},
+			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name, Group: d.Group},
 			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex, buckets: snap.BucketCount,
 		}
 		if d.IDs.Column != "" {

@@ -135,7 +135,8 @@ func (r *holds) isClear(snap *directory.Snapshot) bool {
 	clear := true
 	look := func(sess *Session) bool {
 		if sess.db != nil {
-			if b := r.barrier(snap, sess.db.Name); b != nil {
+			// A session of a database without declared tables uses no other shard than home.
+			if b := r.barrier(snap, sess.db.Name); b != nil && (snap.Carrying(sess.db.Name) != nil || len(snap.Declared(sess.db.Name)) > 0) {
 				awaited, bucket := sess.route.touch.awaited(b)
 				if clear = !awaited; awaited {
 					r.blame(b.Job, sess, bucket)

@@ -172,6 +172,9 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 	if m == nil {
 		return u.jobOver(ctx, id)
 	}
+	if m.Group != "" {
+		return u.turnBack(ctx, id)
+	}
 	state, reason := "cancelled", ""
 	if m.State == directory.MoveFailed {
 		state, reason = "failed", m.Reason
@@ -191,6 +194,34 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 	})
 	if err == nil {
 		u.s.log.Info("a move of rows was cancelled", "job", id, "user", u.s.login.user)
+	}
+	return err
+}
+
+// turnBack makes a job that declares tables, or takes declarations back, bring the rows to where they were.
+func (u moveCall) turnBack(ctx context.Context, id string) error {
+	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		m := next.FindMove(id)
+		if m == nil || m.Round != nil {
+			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
+		}
+		list := next.Grouped(m.Database, m.Group)
+		switch {
+		case slices.ContainsFunc(list, func(t directory.Table) bool { return t.State == directory.Declaring }):
+			return nil, pgerr.New(pgerr.ObjectInUse, "the tables of job %s are just being made on the shards", id).WithHint("Cancel the statement that declares them, or try again.")
+		case !m.Back && !slices.ContainsFunc(list, func(t directory.Table) bool { return t.State == directory.Undeclaring }):
+			next.TurnBack(m)
+		}
+		m.State, m.Reason = directory.MovePreparing, "cancelled by "+u.s.login.user
+		return next, nil
+	})
+	if err == nil {
+		u.s.log.Info("a move of rows was cancelled", "job", id, "user", u.s.login.user)
+		u.s.out.tell(&pgerr.Error{
+			Severity: pgerr.SeverityNotice, Code: "00000", Message: fmt.Sprintf("job %s takes the rows back to where they were", id),
+			Hint: fmt.Sprintf("SELECT weft.wait_move('%s') waits until they are there.", id),
+		})
 	}
 	return err
 }
@@ -337,6 +368,9 @@ func (u moveCall) undoMove(ctx context.Context, args map[string]string) ([][]str
 			WithHint("weft.remove_shard takes a shard out again, weft.add_shard takes one in, weft.cancel_move ends a job that runs.")
 	}
 	if m != nil {
+		if m.Group != "" {
+			return [][]string{{id}}, u.cancelMove(ctx, args)
+		}
 		options = m.Options
 		options.Until = 0
 		if err := u.cancelMove(ctx, args); err != nil {
@@ -346,6 +380,12 @@ func (u moveCall) undoMove(ctx context.Context, args map[string]string) ([][]str
 	rec, err := u.remembered(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	switch directory.MoveKind(rec.Kind) {
+	case directory.MoveDeclare:
+		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s has declared tables", id).WithHint("SELECT weft.unshard_table('…') takes a declaration back.")
+	case directory.MoveUndeclare:
+		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s has taken declarations back", id).WithHint("SELECT weft.shard_table('…', '…') declares a table again.")
 	}
 	return u.startMove(ctx, options, func(snap *directory.Snapshot, target []uint16) error {
 		now := slices.Clone(target)

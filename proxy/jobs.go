@@ -3,11 +3,13 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"weft/directory"
 	"weft/reshard/carrier"
+	"weft/schema"
 	"weft/twopc"
 )
 
@@ -54,6 +56,9 @@ func (j *jobs) work(ctx context.Context) {
 			}
 			if !m.Carries() && snap.ChangingShards() != m {
 				continue // shards join and leave one after the other
+			}
+			if slices.ContainsFunc(snap.Grouped(m.Database, m.Group), func(t directory.Table) bool { return t.State == directory.Declaring }) {
+				continue // its tables are not declared yet
 			}
 			if m.Proxy != j.s.cfg.Proxy && !j.adopt(ctx, m) {
 				continue
@@ -152,7 +157,7 @@ func (j *jobs) run(id string, kind directory.MoveKind, drain bool) error {
 // config is what a carrier needs.
 func (j *jobs) config() carrier.Config {
 	return carrier.Config{
-		Directory: j.s.cfg.Directory, Rows: remembered{j.s.mover, &j.history}, Resolver: j.s.left.Resolver(), Log: j.s.log, Observe: j.history.note,
+		Directory: j.s.cfg.Directory, Rows: declaring{remembered{j.s.mover, &j.history}, schema.NewOnline(j.s.mover)}, Resolver: j.s.left.Resolver(), Log: j.s.log, Observe: j.history.note,
 		StopAt: func(point string) { j.s.keeper.stopAt(twopc.Point(point)) },
 		InHand: func(nonce string, yes bool) {
 			if yes {

@@ -36,7 +36,7 @@ func (lk *lookups) refuseExchange(schema *catalog.Schema, notes map[string]map[s
 			value[id] = valueOf(e)
 		}
 		round := goesRound(next)
-		if slices.ContainsFunc(round, func(id vindex.ID) bool { return !lk.onOneShard(id, round[0]) }) {
+		if slices.ContainsFunc(round, func(id vindex.ID) bool { return !lk.onOneShard(l.Name, id, round[0]) }) {
 			return violated(rel, l, value[round[0]])
 		}
 	}
@@ -51,9 +51,10 @@ func valueOf(entry string) string {
 }
 
 // onOneShard reports whether rows with these keyspace IDs are on one shard.
-func (lk *lookups) onOneShard(a, b vindex.ID) bool {
-	x, ok := lk.s.route.shardOf(a)
-	y, known := lk.s.route.shardOf(b)
+func (lk *lookups) onOneShard(lookup string, a, b vindex.ID) bool {
+	group := lk.s.route.groupOf(lookup)
+	x, ok := lk.s.route.shardOf(group, a)
+	y, known := lk.s.route.shardOf(group, b)
 	return !ok || !known || x == y
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weft/catalog"
+	"weft/directory"
 	"weft/pgerr"
 	"weft/pool"
 	"weft/vindex"
@@ -178,7 +179,7 @@ func (lk *lookups) readNotes(l *leg, notes *lookupNotes) error {
 		}
 		for e := range bytes.SplitSeq(fields[2], []byte{','}) {
 			if sign > 0 {
-				if err := lk.rightPlace(l.shard, e); err != nil {
+				if err := lk.rightPlace(l.shard, name, e); err != nil {
 					return err
 				}
 			}
@@ -189,22 +190,35 @@ func (lk *lookups) readNotes(l *leg, notes *lookupNotes) error {
 
 // rightPlace refuses a row that was stored on another shard than its key's: ON CONFLICT sends a
 // row to the shard of the row it conflicts with.
-func (lk *lookups) rightPlace(shard int, entry []byte) error {
+func (lk *lookups) rightPlace(shard int, lookup string, entry []byte) error {
 	_, id, err := splitEntry(entry)
 	if err != nil {
 		return err
 	}
-	if at, ok := lk.s.route.shardOf(id); !ok || at != shard {
+	if at, ok := lk.s.route.shardOf(lk.s.route.groupOf(lookup), id); !ok || at != shard {
 		return pgerr.New(pgerr.SerializationFailure, "could not serialize access: the row in the way of this one has just gone").
 			WithHint("Run the transaction again.")
 	}
 	return nil
 }
 
-// shardOf returns the shard that rows with a keyspace ID are on.
-func (rt *routing) shardOf(id vindex.ID) (int, bool) {
-	b := rt.snap.BucketOf(id)
-	return int(rt.snap.Placement[b]), int(rt.snap.Placement[b]) < len(rt.snap.Shards)
+// groupOf returns the group of the table that has a lookup.
+func (rt *routing) groupOf(lookup string) string {
+	if rt.env == nil || !slices.ContainsFunc(rt.snap.Declared(rt.s.db.Name), func(t directory.Table) bool { return t.Group != "" }) {
+		return ""
+	}
+	if rel, _ := lookupNamed(rt.env.Schema, lookup); rel != nil {
+		if t := rt.env.Tables.Find(rel.Schema, rel.Name.Name); t != nil {
+			return t.Group
+		}
+	}
+	return ""
+}
+
+// shardOf returns the shard that rows of a group with a keyspace ID are on.
+func (rt *routing) shardOf(group string, id vindex.ID) (int, bool) {
+	at := int(rt.snap.InGroup(group)[rt.snap.BucketOf(id)])
+	return at, at < len(rt.snap.Shards)
 }
 
 // splitEntry returns the numbers that an entry begins with: its bucket and its keyspace ID.

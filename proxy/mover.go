@@ -44,6 +44,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return u.verifyReference(ctx, args)
 	case "verify_placement":
 		return u.verifyPlacement(ctx, args)
+	case "shard_tables":
+		return nil, onlineCall{u}.shardTables(ctx, args)
 	case "move_buckets":
 		return moveCall{u.s}.moveBuckets(ctx, args)
 	case "add_shard":
@@ -102,22 +104,27 @@ func (u *utility) declareTable(ctx context.Context, f *plan.Function, args map[s
 		if err := declaration(req, args); err != nil {
 			return err
 		}
-		err = mover.Shard(ctx, *req, tell)
+		err = onlineCall{u}.shardTable(ctx, req, args, tell)
 	case "reference_table":
 		err = mover.Reference(ctx, *req, tell)
 	case "unshard_table":
-		err = mover.Unshard(ctx, *req, tell)
+		err = onlineCall{u}.unshardTable(ctx, req, args, tell)
 	case "create_lookup", "drop_lookup":
 		err = u.callLookup(ctx, f.Name, req, args, tell)
 	default:
 		err = pgerr.New("42883", "function weft.%s does not exist", f.Name)
 	}
 	if err == nil {
-		u.s.db.Generation.Add(1)
-		u.installOwn(ctx)
-		u.s.commit.keepCopies(ctx)
+		u.declared(ctx)
 	}
 	return err
+}
+
+// declared makes the session know what it has just declared.
+func (u *utility) declared(ctx context.Context) {
+	u.s.db.Generation.Add(1)
+	u.installOwn(ctx)
+	u.s.commit.keepCopies(ctx)
 }
 
 // request finds the table a function was called for.
@@ -201,7 +208,10 @@ func declaration(req *schema.Request, args map[string]string) error {
 		}
 	}
 	for name, v := range args {
-		if !slices.Contains([]string{"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type", "ids", "ids_column"}, name) {
+		if !slices.Contains([]string{
+			"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type", "ids", "ids_column",
+			"online", "cascade", "wait", "max_pause", "pause_target", "rate", "duty", "verify", "until",
+		}, name) {
 			params[name] = v
 		}
 	}

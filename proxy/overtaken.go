@@ -167,6 +167,11 @@ func (rt *routing) mayGo() error {
 		return nil
 	}
 	rt.relies.unsent = false
+	if !rt.hasTables {
+		if err := rt.touch.pass(); err != nil {
+			return err
+		}
+	}
 	if !rt.isOvertaken() {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (t *touching) mayWrite(touch reshard.Touch) error {
 		if snap.Shards[i].State != directory.ShardReadOnly {
 			continue
 		}
-		if touch.All || slices.ContainsFunc(touch.Buckets, func(b int) bool { return b < len(snap.Placement) && int(snap.Placement[b]) == i }) {
+		if touch.All || slices.ContainsFunc(touch.Buckets, func(b int) bool { return snap.Has(i, b) }) {
 			name := snap.Shards[i].Name
 			return pgerr.New("25006", "shard %q is read only", name).
 				WithHint("An operator has said so. SELECT weft.set_shard_state(%s, 'active') makes it take writes again.", quote.Literal(name))
@@ -131,6 +131,44 @@ func (t *touching) enterEverything() error {
 	}
 }
 
+// pass notes a statement of a database that had no declared tables when the statement was read, right
+// before it is sent. It waits for a round that holds the statement.
+func (t *touching) pass() error {
+	var began time.Time
+	for {
+		held := t.tryPass()
+		if held == nil {
+			return nil
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		if err := t.await(held, began); err != nil {
+			return err
+		}
+	}
+}
+
+// tryPass notes the statement unless a round holds it: then it returns the round's barrier.
+func (t *touching) tryPass() *reshard.Barrier {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	snap := t.s.srv.cfg.Snapshot()
+	if snap == nil || t.s.db == nil {
+		return nil
+	}
+	if len(snap.Moves) == 0 || snap.Carrying(t.s.db.Name) == nil {
+		t.notes.Unnoted(snap.Version)
+		return nil
+	}
+	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
+	if b.Holds(&t.notes, reshard.Everything()) {
+		return b
+	}
+	t.notes.Note(snap.Version, reshard.Everything())
+	return nil
+}
+
 // try notes the touch unless a round holds it: then try returns the round's barrier.
 func (t *touching) try() (*reshard.Barrier, error) {
 	t.mu.Lock()
@@ -153,6 +191,10 @@ func (t *touching) try() (*reshard.Barrier, error) {
 		}
 		if touch.Access == reshard.Write && t.left(snap, touch) {
 			return nil, errRowsMoved()
+		}
+		if touch.Access != reshard.None && snap != t.s.route.base && !snap.SameGroups(t.pinned, t.s.db.Name) {
+			return nil, pgerr.New(pgerr.SerializationFailure, "could not serialize access due to a table that was declared, or whose declaration was taken back, meanwhile").
+				WithHint("Run the transaction again.")
 		}
 	case t.freed || snap != t.s.route.base && t.hasMoved(snap):
 		return nil, errMoved
@@ -217,21 +259,12 @@ func (t *touching) snapped() {
 // left reports whether buckets that a statement touches are elsewhere than the block's snapshots
 // see them.
 func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
-	was, is := t.pinned.Placement, snap.PlacementOf(t.s.db.Name, "")
-	// A bucket that is new has no rows that were elsewhere, or is still where they are: no round
-	// carries it while transactions are open that are older.
-	left := func(b int) bool {
-		return b < len(was) && was[b] != directory.Unused && (b >= len(is) || was[b] != is[b])
-	}
+	snap = snap.For(t.s.db.Name)
 	if !touch.All {
-		return slices.ContainsFunc(touch.Buckets, left)
+		return len(touch.Buckets) > 0 && snap.Left(t.pinned, touch.Buckets)
 	}
-	for b := range was {
-		if left(b) {
-			return true
-		}
-	}
-	return len(snap.Shards) != len(t.pinned.Shards) // a shard that has joined is not one of the block's
+	// A shard that has joined is not one of the block's.
+	return snap.Left(t.pinned, nil) || len(snap.Shards) != len(t.pinned.Shards)
 }
 
 // fingerprint names the placement that the block's snapshots were taken by.
@@ -433,5 +466,5 @@ func samePlaces(a, b *directory.Snapshot) bool {
 // hasMoved reports whether buckets of the session's database are elsewhere by a newer snapshot.
 func (t *touching) hasMoved(snap *directory.Snapshot) bool {
 	rt := &t.s.route
-	return rt.base == nil || !slices.Equal(snap.PlacementOf(rt.s.db.Name, ""), rt.snap.Placement) || !slices.EqualFunc(snap.Shards, rt.snap.Shards, func(a, b directory.Shard) bool { return a.Name == b.Name })
+	return rt.base == nil || !snap.For(rt.s.db.Name).SamePlaces(rt.snap) || !slices.EqualFunc(snap.Shards, rt.snap.Shards, func(a, b directory.Shard) bool { return a.Name == b.Name })
 }

@@ -226,7 +226,7 @@ func (m *Mover) finishShard(ctx context.Context, snap *directory.Snapshot, move 
 		}
 	}
 	for _, t := range snap.Declared(move.Database) {
-		if t.Kind != directory.Sharded || t.Group != move.Group {
+		if t.Kind != directory.Sharded || t.Group != move.Group || t.State != directory.Active {
 			continue
 		}
 		if err := s.run("ANALYZE " + catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()); err != nil {

@@ -176,6 +176,9 @@ func (m *Mover) Recover(ctx context.Context, t directory.Table) error {
 	if t.State == directory.Active || m.Running(t.Job.ID) {
 		return nil
 	}
+	if t.Group != "" && t.State == directory.Undeclaring {
+		return nil // the job that has carried the rows home goes on with it
+	}
 	_, err := m.resolve(ctx, t)
 	if errors.Is(err, errSuperseded) {
 		return nil // another proxy works on the job, or the job is done
@@ -246,6 +249,10 @@ func (m *Mover) takeOver(ctx context.Context, t directory.Table) (*directory.Sna
 		mine := *next.Table(t.Database, t.Schema, t.Name)
 		mine.Job.Proxy = m.cfg.Proxy
 		next.PutTable(mine)
+		for _, other := range next.Grouped(t.Database, mine.Group) {
+			other.Job.Proxy = m.cfg.Proxy
+			next.PutTable(other)
+		}
 		return next, nil
 	})
 	if err != nil {
@@ -281,6 +288,9 @@ func (m *Mover) endBackends(ctx context.Context, home *session, snap *directory.
 // marked reports whether the job has committed at home. If it may have, the home session holds the
 // table's lock afterwards, provided that the table still exists.
 func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
+	if t.Group != "" {
+		return t.Job.Phase == directory.Moved, nil // home commits nothing, see Online
+	}
 	if t.Job.Phase == directory.Begun {
 		// The home shard commits only after Filled is noted, and from now on only this proxy can
 		// note it. So the job can be undone even while another session locks the table, which may
@@ -308,6 +318,9 @@ func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
 // finish does the steps that follow the commit at home. home is in a transaction that holds the
 // table's lock.
 func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snapshot, t *directory.Table) error {
+	if t.Group != "" {
+		return NewOnline(m).finish(ctx, snap, t)
+	}
 	if err := m.phase(ctx, t, directory.Moved, nil); err != nil {
 		return err
 	}
@@ -376,6 +389,9 @@ func forgetForeignKeys(next *directory.Snapshot, own *directory.Table) {
 
 // undo takes back a job that has not committed at home.
 func (m *Mover) undo(ctx context.Context, home *session, snap *directory.Snapshot, t *directory.Table) error {
+	if t.Group != "" {
+		return NewOnline(m).undo(ctx, snap, t)
+	}
 	if t.State == directory.Declaring && t.Job.Phase == directory.Filled {
 		if err := m.dropTwins(ctx, snap, t); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (j *judgement) table() error {
 	if t := j.snap.Table(j.req.Database, j.req.Table.Schema, j.req.Table.Name); t != nil && t.Job.ID == "" {
 		return refuse(pgerr.DuplicateObject, "%q is already declared: %s", name, describe(t)).WithHint("Take the declaration back first: SELECT weft.unshard_table(%s).", quote.Literal(name))
 	}
-	j.out.table = directory.Table{Database: j.req.Database, Schema: j.req.Table.Schema, Name: j.req.Table.Name, Kind: j.kind}
+	j.out.table = directory.Table{Database: j.req.Database, Schema: j.req.Table.Schema, Name: j.req.Table.Name, Kind: j.kind, Group: j.req.group}
 	for i := range j.snap.Tables {
 		t := &j.snap.Tables[i]
 		for _, fk := range t.ForeignKeys {
@@ -287,7 +287,7 @@ func tree(r *catalog.Relation) []*catalog.Relation {
 
 // colocated reports whether rows of two sharded tables with equal keys are on one shard.
 func colocated(a, b *directory.Table) bool {
-	return a.Kind == directory.Sharded && b.Kind == directory.Sharded && a.Vindex.Equal(&b.Vindex) &&
+	return a.Kind == directory.Sharded && b.Kind == directory.Sharded && a.Group == b.Group && a.Vindex.Equal(&b.Vindex) &&
 		slices.EqualFunc(a.Columns, b.Columns, func(x, y directory.Column) bool { return family(x.Type) == family(y.Type) })
 }
 

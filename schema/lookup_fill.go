@@ -287,7 +287,11 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 
 // ownerOf returns the shard that rows with a keyspace ID are on.
 func (j *lookupJob) ownerOf(id int64) int {
-	return int(j.snap.Placement[j.snap.BucketOf(vindex.ID(id))])
+	placement := j.snap.Placement
+	if t := j.snap.Table(j.spec.database, j.spec.table.Schema, j.spec.table.Name); t != nil {
+		placement = j.snap.InGroup(t.Group)
+	}
+	return int(placement[j.snap.BucketOf(vindex.ID(id))])
 }
 
 // duplicates returns the error of duplicated for the values of an entry.

@@ -87,6 +87,8 @@ type lookupJob struct {
 	req    *Request
 	notice Notice
 	quiet  bool // no session writes the table meanwhile, and no proxy need be told
+	// within is the job that makes the lookup before it carries rows, "" if none does.
+	within string
 
 	shards  []*session // READ COMMITTED, one for each shard, in the snapshot's order
 	reading []*session // for long reads
@@ -137,9 +139,14 @@ func (j *lookupJob) home() *session {
 
 // buildLookup does all steps.
 func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
+	return m.buildLookupWithin(ctx, "", snap, spec, req, notice)
+}
+
+// buildLookupWithin is buildLookup for a job that needs the lookup before it carries rows.
+func (m *Mover) buildLookupWithin(ctx context.Context, job string, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
 	m.run("lookup "+spec.name, true)
 	defer m.run("lookup "+spec.name, false)
-	j := &lookupJob{Mover: m, ctx: ctx, snap: snap.For(req.Database), spec: spec, req: req, notice: notice}
+	j := &lookupJob{Mover: m, ctx: ctx, snap: snap.For(req.Database), spec: spec, req: req, notice: notice, within: job}
 	defer j.close()
 	err := j.build()
 	var e *pgerr.Error
@@ -232,8 +239,10 @@ func (j *lookupJob) announceLookup() error {
 	if err != nil {
 		return err
 	}
-	if err := notWhileCarried(snap, j.spec.database); err != nil {
-		return err
+	if m := snap.Carrying(j.spec.database); m == nil || m.ID != j.within {
+		if err := notWhileCarried(snap, j.spec.database); err != nil {
+			return err
+		}
 	}
 	j.snap = snap
 	if j.quiet {

@@ -107,7 +107,7 @@ func (v *placementCheck) begin(database string) error {
 			if err != nil {
 				return err
 			}
-			if after.Version == before.Version || len(before.Moves) == 0 && len(after.Moves) == 0 && slices.Equal(before.Placement, after.Placement) {
+			if after.Version == before.Version || len(before.Moves) == 0 && len(after.Moves) == 0 && before.SamePlaces(after) {
 				v.snap = before
 				return nil
 			}
@@ -172,7 +172,7 @@ func (v *placementCheck) computed(out *Placement, t *directory.Table, vx vindex.
 	}
 	mask := make([]byte, (len(v.snap.Placement)+7)/8)
 	for b := range v.snap.Placement {
-		if v.shardOf(b) == s.shard {
+		if v.shardOf(t, b) == s.shard {
 			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least significant bit
 		}
 	}
@@ -196,7 +196,7 @@ func (v *placementCheck) computed(out *Placement, t *directory.Table, vx vindex.
 	for _, r := range rows {
 		belongs := "nowhere"
 		if r[0] != "" {
-			belongs = "on " + v.shardOf(int(number(r[0])))
+			belongs = "on " + v.shardOf(t, int(number(r[0])))
 		}
 		out.Examples = append(out.Examples, stray(t, r[1], s.shard, belongs))
 	}
@@ -231,7 +231,7 @@ func (v *placementCheck) entered(out *Placement, t *directory.Table, vx vindex.L
 			return err
 		}
 		for i, r := range rows {
-			n, at := number(r[2]), v.shardOf(places[i])
+			n, at := number(r[2]), v.shardOf(t, places[i])
 			out.Rows += n
 			if at == s.shard {
 				continue
@@ -286,12 +286,13 @@ func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]s
 	return out, nil
 }
 
-// shardOf returns the shard that has a bucket, or "" if no shard has it.
-func (v *placementCheck) shardOf(bucket int) string {
-	if bucket < 0 || bucket >= len(v.snap.Placement) || int(v.snap.Placement[bucket]) >= len(v.snap.Shards) {
+// shardOf returns the shard that has a bucket of a table, or "" if no shard has it.
+func (v *placementCheck) shardOf(t *directory.Table, bucket int) string {
+	placement := v.snap.InGroup(t.Group)
+	if bucket < 0 || bucket >= len(placement) || int(placement[bucket]) >= len(v.snap.Shards) {
 		return ""
 	}
-	return v.snap.Shards[v.snap.Placement[bucket]].Name
+	return v.snap.Shards[placement[bucket]].Name
 }
 
 // keyText returns the expression that shows a key to people.

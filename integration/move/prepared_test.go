@@ -51,7 +51,7 @@ func (w *world) spread(table string) {
 // TestPreparedBefore: a statement that was prepared when nothing was declared in the database goes to all shards
 // as soon as something is, however it was declared.
 func TestPreparedBefore(t *testing.T) {
-	for _, how := range []string{"false"} {
+	for _, how := range []string{"false", "true"} {
 		w := plain(t, "prepared_"+how, 2)
 		c := w.conn(0)
 		var clients []*pgx.Conn
@@ -75,7 +75,7 @@ func TestPreparedBefore(t *testing.T) {
 			}
 		}
 		ask()
-		w.must(c, "select weft.shard_table('alone', 'id')")
+		w.must(c, "select weft.shard_table('alone', 'id', online => "+how+")")
 		w.spread("alone")
 		ask()
 	}

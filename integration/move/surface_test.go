@@ -41,7 +41,7 @@ func (w *world) refused(c *pgx.Conn, sql, code, match string) {
 	defer stop()
 	_, err := c.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	var e *pgconn.PgError
-	if !errors.As(err, &e) || e.Code != code || !regexp.MustCompile(match).MatchString(e.Message) {
+	if !errors.As(err, &e) || !regexp.MustCompile("^"+code+"$").MatchString(e.Code) || !regexp.MustCompile(match).MatchString(e.Message) {
 		w.Errorf("%s: %v, want %s %s", sql, err, code, match)
 	}
 }

@@ -284,7 +284,13 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 		return err
 	}
 	c.cfg.Log.Info("a move of rows is done", "job", id, "database", m.Database)
-	return c.changeOwn(ctx, id, m.Proxy, func(next *directory.Snapshot, _ *directory.Move) { next.EndMove(id) })
+	return c.changeOwn(ctx, id, m.Proxy, func(next *directory.Snapshot, now *directory.Move) {
+		if m.Group != "" && (now.Back != m.Back || !now.GoesHome() && !next.Merge(now)) {
+			now.State = directory.MovePreparing // it has another target now, and goes on
+			return
+		}
+		next.EndMove(id)
+	})
 }
 
 // fail notes why a job cannot go on, and returns the reason.

@@ -20,6 +20,7 @@ type round struct {
 	pairs  []directory.Pair
 	report Report
 
+	opened   *directory.Snapshot // the snapshot that the round was opened by
 	carriage *schema.Carriage
 	live     directory.Live // the proxies that take part
 	began    time.Time      // when writers were held
@@ -37,6 +38,7 @@ var errShards = errors.New("a shard is joining or leaving")
 func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
+	r.opened = snap
 	err := r.fence(ctx)
 	if err != nil {
 		return r.giveWay(parent, err)
@@ -107,6 +109,9 @@ func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 		if next.Holding() != nil {
 			return errShards
 		}
+		if phase == directory.HoldWrites && !r.sameTables(next) {
+			return errTables
+		}
 		m.Round = &directory.Round{Key: r.carriage.Name.Key(), Phase: phase, Pairs: r.pairs}
 		return nil
 	})
@@ -145,6 +150,17 @@ func mayHold(m *directory.Move, proxy, key string, phase directory.Phase) error 
 		return nil
 	}
 	return errOverruled
+}
+
+// errTables ends a round that does not carry all tables of its buckets.
+var errTables = errors.New("a table was declared, or its declaration taken back, meanwhile")
+
+// sameTables reports whether no table has been declared since the round was opened. Those that are declared from
+// now on get no rows in the round's buckets before it is over.
+func (r *round) sameTables(now *directory.Snapshot) bool {
+	return slices.EqualFunc(r.opened.Declared(r.move.Database), now.Declared(r.move.Database), func(a, b directory.Table) bool {
+		return a.Schema == b.Schema && a.Name == b.Name && a.Group == b.Group && a.Kind == b.Kind
+	})
 }
 
 // carry moves the rows and makes the shards promise to commit.
