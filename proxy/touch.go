@@ -186,7 +186,7 @@ func (t *touching) try() (*reshard.Barrier, error) {
 	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
 	switch {
 	case t.pinned != nil:
-		if t.routed != nil && t.routed != t.s.route.snap && !samePlaces(t.routed, t.s.route.snap) {
+		if t.routed != nil && t.routed != t.s.route.snap && !t.s.route.snap.SamePlaces(t.routed) {
 			return nil, errMoved // its shard was found before the block took its snapshots
 		}
 		if touch.Access == reshard.Write && t.left(snap, touch) {
@@ -455,12 +455,6 @@ func access(p *plan.Plan, f *parser.Facts) reshard.Access {
 		return reshard.Write
 	}
 	return reshard.Read
-}
-
-// samePlaces reports whether all buckets are on the same shards by two snapshots of the session's
-// database.
-func samePlaces(a, b *directory.Snapshot) bool {
-	return slices.Equal(a.Placement, b.Placement) && slices.EqualFunc(a.Shards, b.Shards, func(a, b directory.Shard) bool { return a.Name == b.Name })
 }
 
 // hasMoved reports whether buckets of the session's database are elsewhere by a newer snapshot.
