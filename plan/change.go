@@ -11,6 +11,8 @@ type Change struct {
 	// Adds are partitions that were detached, and are tables by themselves now. Their rows stay
 	// where they are.
 	Adds []Addition `json:",omitempty"`
+	// Declares are declarations of tables without rows, each as the directory writes it.
+	Declares []string `json:",omitempty"`
 	// Functions are dropped functions, whose declarations go with them.
 	Functions []Name `json:",omitempty"`
 	// Alone says that the command cannot run inside a transaction block (CONCURRENTLY, VACUUM).

@@ -143,6 +143,9 @@ func (cm *commit) intend(a *agreement) error {
 				return nil, err
 			}
 		}
+		if err := mayDeclare(old, cm.s.db.Name, changes); err != nil {
+			return nil, err
+		}
 		next := old.Clone()
 		a.undo = nil
 		for _, c := range changes {
@@ -315,6 +318,9 @@ func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 	}
 	for _, n := range c.Functions {
 		snap.DropFunction(database, n.Schema, n.Table)
+	}
+	for _, t := range declarationsOf(c, database) {
+		snap.PutTable(t)
 	}
 	for _, x := range c.Adds {
 		if t := snap.Table(database, x.Like.Schema, x.Like.Table); t != nil {

@@ -119,6 +119,9 @@ func callResult(f *plan.Function, rows [][]string) []byte {
 // call runs one of weft's functions and returns its rows, if any. Notices reach the client as
 // they come.
 func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
+	if _, may := declaresInside[f.Name]; may && u.s.localStatus() == wire.TxActive {
+		return nil, u.declareInBlock(f, params)
+	}
 	if u.s.tx.isOpen() || u.s.localStatus() != wire.TxIdle {
 		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
 			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first.")
