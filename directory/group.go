@@ -1,6 +1,12 @@
 package directory
 
-import "slices"
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+)
 
 // A table that is declared, or whose declaration is taken back, while clients use it is in a group of its
 // own until its rows are where they belong:
@@ -217,4 +223,19 @@ func (s *Snapshot) Disband(database, group string) {
 
 func (s *Snapshot) dropGroup(database, group string) {
 	delete(s.Placements, PlacementKey(database, group))
+}
+
+// Places names the places of all buckets of all groups: two snapshots that For has made for the same
+// database and that have them on the same shards give the same name.
+func (s *Snapshot) Places() string {
+	h := fnv.New64a()
+	for i := range s.Shards {
+		_, _ = h.Write(append([]byte(s.Shards[i].Name), 0))
+	}
+	_ = binary.Write(h, binary.LittleEndian, s.Placement)
+	for _, group := range slices.Sorted(maps.Keys(s.groups)) {
+		_, _ = h.Write(append([]byte(group), 0))
+		_ = binary.Write(h, binary.LittleEndian, s.groups[group])
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
 }

@@ -59,7 +59,7 @@ func (t *transaction) exportSnapshots() (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name = snapshotPrefix + t.s.route.touch.fingerprint() + "/"
+	name = snapshotPrefix + t.s.route.snap.Places() + "/"
 	if t.snapshots == snappedAtomically {
 		name += snapshotAtomic
 	}
@@ -124,7 +124,7 @@ func (t *transaction) importSnapshots(id string) error {
 	}
 	b.noteSnapshots(snapshotsBegin)
 	err := t.s.route.touch.enterAll(reshard.Read)
-	if err == nil && at != t.s.route.touch.fingerprint() {
+	if err == nil && at != t.s.route.snap.Places() {
 		err = errRowsMoved()
 	}
 	if err != nil {

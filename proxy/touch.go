@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
@@ -200,11 +198,11 @@ func (t *touching) try() (*reshard.Barrier, error) {
 		return nil, errMoved
 	case !t.s.tx.isOpen():
 	case t.s.tx.isSnapped():
-		if t.s.tx.isolation() != "" && !t.early.Fits(t.s.route.snap.Placement, len(t.s.route.snap.Shards)) {
+		if t.s.tx.isolation() != "" && !t.early.Fits(t.s.route.snap) {
 			return nil, errRowsMoved()
 		}
 	default:
-		t.early.Note(t.s.route.snap.Placement, len(t.s.route.snap.Shards), b)
+		t.early.Note(t.s.route.snap, b)
 	}
 	if b == nil {
 		t.notes.Unnoted(snap.Version)
@@ -235,7 +233,7 @@ func (t *touching) ask(c *pool.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	snap := t.s.srv.cfg.Snapshot()
-	t.early.Note(snap.PlacementOf(t.s.db.Name, ""), len(snap.Shards), t.s.srv.moving.holds.barrier(snap, t.s.db.Name))
+	t.early.Note(snap.For(t.s.db.Name), t.s.srv.moving.holds.barrier(snap, t.s.db.Name))
 }
 
 // anew notes that no backend of the block has a snapshot any more.
@@ -265,17 +263,6 @@ func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
 	}
 	// A shard that has joined is not one of the block's.
 	return snap.Left(t.pinned, nil) || len(snap.Shards) != len(t.pinned.Shards)
-}
-
-// fingerprint names the placement that the block's snapshots were taken by.
-func (t *touching) fingerprint() string {
-	h := fnv.New64a()
-	snap := t.s.route.snap
-	for i := range snap.Shards {
-		_, _ = h.Write(append([]byte(snap.Shards[i].Name), 0))
-	}
-	_ = binary.Write(h, binary.LittleEndian, snap.Placement)
-	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // seen returns a snapshot of the cluster as the session's statements see it.
