@@ -24,7 +24,7 @@ func declare(s *Snapshot) (*Snapshot, Move) {
 	m := Move{ID: "j", Group: "j", Database: "store", Kind: MoveDeclare, Proxy: "p", State: MovePreparing}
 	t := sharded("new")
 	t.Group, t.State, t.Job = "j", Declaring, Job{ID: "j", Proxy: "p"}
-	next.BeginDeclare(m, []Table{t})
+	BeginDeclare(next, m, []Table{t})
 	return next, m
 }
 
@@ -46,10 +46,10 @@ func TestGroup(t *testing.T) {
 		t.Error("a table that is being declared online is to statements as one that is not declared, and only that one")
 	}
 	f := s.For("store")
-	if !slices.Equal(f.InGroup("j"), s.AtHome()) || !slices.Equal(f.InGroup(""), s.Placement) {
+	if !slices.Equal(PlacesIn(f).Of("j"), AtHome(s)) || !slices.Equal(PlacesIn(f).Of(""), s.Placement) {
 		t.Error("the group is not at home, or the others are")
 	}
-	if !slices.Equal(f.For("store").InGroup("j"), s.AtHome()) || !slices.Equal(f.PlacementOf("store", "j"), s.AtHome()) {
+	if !slices.Equal(PlacesIn(f.For("store")).Of("j"), AtHome(s)) || !slices.Equal(f.PlacementOf("store", "j"), AtHome(s)) {
 		t.Error("For changes what For has made")
 	}
 	if !slices.Equal(s.Targets["j"], s.Placement) {
@@ -58,7 +58,7 @@ func TestGroup(t *testing.T) {
 
 	// Merging before the rows are carried would lose them.
 	early := s.Clone()
-	if early.Merge(early.FindMove("j")) {
+	if Merge(early, early.FindMove("j")) {
 		t.Error("a group was merged whose rows are at home")
 	}
 	forced := s.Clone()
@@ -75,7 +75,7 @@ func TestGroup(t *testing.T) {
 	own.State, own.Job = Active, Job{}
 	active.PutTable(own)
 	valid(t, active, s)
-	if active.SameGroups(s, "store") || !active.SameGroups(active, "store") {
+	if SameGroups(active, s, "store") || !SameGroups(active, active, "store") {
 		t.Error("that a table is declared now is not noticed")
 	}
 	last := active
@@ -91,13 +91,13 @@ func TestGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		valid(t, next, holding)
-		if next.For("store").SamePlaces(last.For("store")) || !next.For("store").Left(last.For("store"), nil) || !next.For("store").Left(last.For("store"), []int{b}) || next.For("store").Left(last.For("store"), []int{(b + 1) % 16}) {
+		if PlacesIn(next.For("store")).Same(last.For("store")) || !PlacesIn(next.For("store")).Left(last.For("store"), nil) || !PlacesIn(next.For("store")).Left(last.For("store"), []int{b}) || PlacesIn(next.For("store")).Left(last.For("store"), []int{(b + 1) % 16}) {
 			t.Errorf("that bucket %d has moved is not noticed, or another one is", b)
 		}
 		last = next
 	}
 	done := last.Clone()
-	if !done.Merge(done.FindMove("j")) {
+	if !Merge(done, done.FindMove("j")) {
 		t.Fatal("the group cannot be merged")
 	}
 	done.EndMove("j")
@@ -105,20 +105,20 @@ func TestGroup(t *testing.T) {
 	if done.Table("store", "public", "new").Group != "" || len(done.Placements) > 0 || len(done.Targets) > 0 {
 		t.Error("something of the group is left")
 	}
-	if done.SameGroups(last, "store") {
+	if SameGroups(done, last, "store") {
 		t.Error("that the table has left its group is not noticed")
 	}
 
 	// The way back.
 	home := done.Clone()
 	m.Kind = MoveUndeclare
-	home.BeginUndeclare(m, []Table{*home.Table("store", "public", "new")})
+	BeginUndeclare(home, m, []Table{*home.Table("store", "public", "new")})
 	valid(t, home, done)
-	if !slices.Equal(home.Targets["j"], home.AtHome()) || !home.FindMove("j").GoesHome() {
+	if !slices.Equal(home.Targets["j"], AtHome(home)) || !home.FindMove("j").GoesHome() {
 		t.Error("the rows do not go home")
 	}
 	back := home.Clone()
-	back.TurnBack(back.FindMove("j"))
+	TurnBack(back, back.FindMove("j"))
 	valid(t, back, home)
 	if !slices.Equal(back.Targets["j"], back.PlacementOf("store", "")) || back.FindMove("j").GoesHome() {
 		t.Error("a cancelled job that takes a declaration back does not go back")
@@ -128,13 +128,16 @@ func TestGroup(t *testing.T) {
 func TestGroupTurnsBack(t *testing.T) {
 	s, _ := declare(grouped())
 	next := s.Clone()
-	next.TurnBack(next.FindMove("j"))
+	TurnBack(next, next.FindMove("j"))
 	valid(t, next, s)
-	if !slices.Equal(next.Targets["j"], next.AtHome()) || !next.FindMove("j").GoesHome() {
+	if !slices.Equal(next.Targets["j"], AtHome(next)) || !next.FindMove("j").GoesHome() {
 		t.Error("a cancelled declaration does not go home")
 	}
 	gone := next.Clone()
-	gone.Disband("store", "j")
+	Disband(gone, "store", "j")
+	if !slices.Equal(gone.Targets["j"], gone.PlacementOf("store", "j")) {
+		t.Error("whoever goes on with the job finds rows to carry, and the group has none")
+	}
 	gone.EndMove("j")
 	valid(t, gone, next)
 	if gone.Table("store", "public", "new") != nil || len(gone.Placements) > 0 {
@@ -146,11 +149,11 @@ func TestGroupTurnsBack(t *testing.T) {
 // no entry in Placements.
 func TestGroupAtCommonPlace(t *testing.T) {
 	s := grouped()
-	s.SetPlacement("store", "", s.AtHome())
+	s.SetPlacement("store", "", AtHome(s))
 	own := sharded("new")
 	own.Group = "j"
 	s.PutTable(own)
-	if f := s.For("store"); !slices.Equal(f.InGroup("j"), s.Placement) || !slices.Equal(f.InGroup(""), s.AtHome()) || !slices.Equal(f.PlacementOf("store", "j"), s.Placement) {
+	if f := s.For("store"); !slices.Equal(PlacesIn(f).Of("j"), s.Placement) || !slices.Equal(PlacesIn(f).Of(""), AtHome(s)) || !slices.Equal(f.PlacementOf("store", "j"), s.Placement) {
 		t.Error("the placements of the database and of the group are mixed up")
 	}
 }
@@ -161,7 +164,29 @@ func TestGroupSurvivesJoin(t *testing.T) {
 	next := s.Clone()
 	next.SetShards(append(slices.Clone(s.Shards), Shard{Name: "d", Hosts: []string{"d:1"}, Weight: 1}), nil)
 	valid(t, next, s)
-	if !slices.Equal(next.For("store").InGroup("j"), next.AtHome()) {
+	if !slices.Equal(PlacesIn(next.For("store")).Of("j"), AtHome(next)) {
 		t.Error("a shard that joins takes a group away from home")
+	}
+}
+
+// Rows that go home are not there while a bucket is elsewhere, whatever the target said.
+func TestGroupArrives(t *testing.T) {
+	s := grouped()
+	m := Move{ID: "j", Group: "j", Database: "store", Kind: MoveUndeclare, Proxy: "p", State: MoveRunning}
+	BeginUndeclare(s, m, []Table{*s.Table("store", "public", "old")})
+	job := s.FindMove("j")
+	s.SetPlacement("store", "j", AtHome(s))
+	if !Arrived(s, job) {
+		t.Error("rows that are at home have not arrived")
+	}
+	away := AtHome(s)
+	away[3] = 1
+	s.SetPlacement("store", "j", away)
+	s.Targets["j"] = slices.Clone(away)
+	if Arrived(s, job) || !slices.Equal(s.Targets["j"], AtHome(s)) {
+		t.Error("the job ends while a bucket is elsewhere, or does not go on to take it home")
+	}
+	if job.Back = true; !Arrived(s, job) {
+		t.Error("rows that do not go home are to be there")
 	}
 }

@@ -166,6 +166,9 @@ func (c *Current) Pinned(ctx context.Context, name string, version int64) (map[s
 // Unpool gives a value of a lookup that is in a bucket with others a bucket of its own on the same
 // shard, and returns it.
 func (s *Snapshot) Unpool(lookup string, bucket int) (int, error) {
+	if err := mayAdd(s, lookup); err != nil {
+		return 0, err
+	}
 	b, err := s.addBucket(func(now []uint16) uint16 { return now[bucket] })
 	if err != nil {
 		return 0, err
@@ -194,13 +197,21 @@ func (s *Snapshot) OwnBucket(lookup, shard string) (int, error) {
 	if at < 0 {
 		return 0, fmt.Errorf("%q is not one of the shards", shard)
 	}
-	for i := range s.Tables {
-		// A round tells by its entry whether a row is in a pinned value's bucket or in that of its hash.
-		if t := &s.Tables[i]; t.Vindex.Lookup() && t.Vindex.Name == lookup && s.Carrying(t.Database) != nil {
-			return 0, fmt.Errorf("job %s moves rows of database %s", s.Carrying(t.Database).ID, t.Database)
-		}
+	if err := mayAdd(s, lookup); err != nil {
+		return 0, err
 	}
 	return s.addBucket(func([]uint16) uint16 { return uint16(at) })
+}
+
+// mayAdd refuses a bucket for a value of a lookup while rows of its tables move: a round tells by its entry
+// whether a row is in a pinned value's bucket or in that of its hash.
+func mayAdd(s *Snapshot, lookup string) error {
+	for i := range s.Tables {
+		if t := &s.Tables[i]; t.Vindex.Lookup() && t.Vindex.Name == lookup && s.Carrying(t.Database) != nil {
+			return fmt.Errorf("job %s moves rows of database %s", s.Carrying(t.Database).ID, t.Database)
+		}
+	}
+	return nil
 }
 
 // eachPlacement changes the cluster's own placement, those of databases and the targets of jobs

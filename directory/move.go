@@ -270,7 +270,7 @@ func (s *Snapshot) For(database string) *Snapshot {
 	own := s.Isolated[database]
 	var groups map[string][]uint16
 	if len(s.Placements) > 0 {
-		groups = s.groupsOf(database)
+		groups = groupsOf(s, database)
 	}
 	if !placed && groups == nil && s.common == nil && len(own) == 0 && len(s.own) == 0 {
 		return s
@@ -288,20 +288,20 @@ func (s *Snapshot) For(database string) *Snapshot {
 func (s *Snapshot) PlacedAs(old *Snapshot) *Snapshot {
 	c := *s
 	c.Shards = s.Shards[:min(len(s.Shards), len(old.Shards))]
-	c.own, c.common, c.Placement, c.groups = old.own, old.common, s.placedAs(old.Placement, s.Placement), nil
+	c.own, c.common, c.Placement, c.groups = old.own, old.common, placedAs(s.BucketCount, old.Placement, s.Placement), nil
 	for group, p := range old.groups {
 		if c.groups == nil {
 			c.groups = map[string][]uint16{}
 		}
-		c.groups[group] = s.placedAs(p, s.InGroup(group))
+		c.groups[group] = placedAs(s.BucketCount, p, PlacesIn(s).Of(group))
 	}
 	return &c
 }
 
 // placedAs returns an older placement with the buckets of pinned and isolated values that have come since.
-func (s *Snapshot) placedAs(old, now []uint16) []uint16 {
+func placedAs(buckets int, old, now []uint16) []uint16 {
 	p := slices.Clone(old)
-	for b := s.BucketCount; b < len(now); b++ {
+	for b := buckets; b < len(now); b++ {
 		switch {
 		case b >= len(p):
 			p = append(p, now[b])

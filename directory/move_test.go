@@ -204,6 +204,9 @@ func TestOwnBucketsEverywhere(t *testing.T) {
 			lookup = s.Tables[i].Vindex.Name
 		}
 	}
+	if b, err := s.Unpool(lookup, 3); err == nil {
+		t.Errorf("bucket %d for a value with rows beside a job that carries rows of its tables", b)
+	}
 	if b, err := s.OwnBucket(lookup, "b"); err == nil {
 		t.Errorf("bucket %d while a job moves rows", b)
 	}

@@ -443,7 +443,7 @@ func (b *Binder) everyShard(in *plan.Instance) {
 		b.shards.addAll()
 		return
 	}
-	for _, at := range b.snap.InGroup(in.Table.Group) {
+	for _, at := range directory.PlacesIn(b.snap).Of(in.Table.Group) {
 		if int(at) < len(b.snap.Shards) {
 			b.shards.add(int(at))
 		}
@@ -454,7 +454,7 @@ func (b *Binder) everyShard(in *plan.Instance) {
 func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 	placement := b.snap.Placement
 	if in.Table.Group != "" {
-		placement = b.snap.InGroup(in.Table.Group)
+		placement = directory.PlacesIn(b.snap).Of(in.Table.Group)
 	}
 	if uint(bucket) >= uint(len(placement)) || int(placement[bucket]) >= len(b.snap.Shards) {
 		return pgerr.New(pgerr.InternalError, "bucket %d of table %q has no shard in version %d of the directory", bucket, in.Table.Name, b.snap.Version)

@@ -178,6 +178,9 @@ func (u isolateCall) repin(ctx context.Context, v *schema.PlacedError, value, sh
 			return nil, 0, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "value %q of lookup %q has rows, and no table of this database uses the lookup", value, v.Lookup).
 				WithHint("Pin it in the database whose rows are to move.")
 		}
+		if _, err := withMove(old, move, nil); err != nil {
+			return nil, 0, err
+		}
 		next := old.Clone()
 		at = bucket
 		if bucket < next.BucketCount {

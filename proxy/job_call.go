@@ -206,12 +206,14 @@ func (u moveCall) turnBack(ctx context.Context, id string) error {
 		if m == nil || m.Round != nil {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
 		}
-		list := next.Grouped(m.Database, m.Group)
+		list := directory.Grouped(next, m.Database, m.Group)
 		switch {
+		case len(list) == 0:
+			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s has just ended", id)
 		case slices.ContainsFunc(list, func(t directory.Table) bool { return t.State == directory.Declaring }):
 			return nil, pgerr.New(pgerr.ObjectInUse, "the tables of job %s are just being made on the shards", id).WithHint("Cancel the statement that declares them, or try again.")
 		case !m.Back && !slices.ContainsFunc(list, func(t directory.Table) bool { return t.State == directory.Undeclaring }):
-			next.TurnBack(m)
+			directory.TurnBack(next, m)
 		}
 		m.State, m.Reason = directory.MovePreparing, "cancelled by "+u.s.login.user
 		return next, nil

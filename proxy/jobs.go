@@ -57,7 +57,7 @@ func (j *jobs) work(ctx context.Context) {
 			if !m.Carries() && snap.ChangingShards() != m {
 				continue // shards join and leave one after the other
 			}
-			if slices.ContainsFunc(snap.Grouped(m.Database, m.Group), func(t directory.Table) bool { return t.State == directory.Declaring }) {
+			if slices.ContainsFunc(directory.Grouped(snap, m.Database, m.Group), func(t directory.Table) bool { return t.State == directory.Declaring }) {
 				continue // its tables are not declared yet
 			}
 			if m.Proxy != j.s.cfg.Proxy && !j.adopt(ctx, m) {

@@ -52,7 +52,7 @@ func valueOf(entry string) string {
 
 // onOneShard reports whether rows with these keyspace IDs are on one shard.
 func (lk *lookups) onOneShard(lookup string, a, b vindex.ID) bool {
-	group := lk.s.route.groupOf(lookup)
+	group := lk.groupOf(lookup)
 	x, ok := lk.s.route.shardOf(group, a)
 	y, known := lk.s.route.shardOf(group, b)
 	return !ok || !known || x == y

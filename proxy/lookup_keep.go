@@ -195,7 +195,7 @@ func (lk *lookups) rightPlace(shard int, lookup string, entry []byte) error {
 	if err != nil {
 		return err
 	}
-	if at, ok := lk.s.route.shardOf(lk.s.route.groupOf(lookup), id); !ok || at != shard {
+	if at, ok := lk.s.route.shardOf(lk.groupOf(lookup), id); !ok || at != shard {
 		return pgerr.New(pgerr.SerializationFailure, "could not serialize access: the row in the way of this one has just gone").
 			WithHint("Run the transaction again.")
 	}
@@ -203,7 +203,8 @@ func (lk *lookups) rightPlace(shard int, lookup string, entry []byte) error {
 }
 
 // groupOf returns the group of the table that has a lookup.
-func (rt *routing) groupOf(lookup string) string {
+func (lk *lookups) groupOf(lookup string) string {
+	rt := &lk.s.route
 	if rt.env == nil || !slices.ContainsFunc(rt.snap.Declared(rt.s.db.Name), func(t directory.Table) bool { return t.Group != "" }) {
 		return ""
 	}
@@ -217,7 +218,7 @@ func (rt *routing) groupOf(lookup string) string {
 
 // shardOf returns the shard that rows of a group with a keyspace ID are on.
 func (rt *routing) shardOf(group string, id vindex.ID) (int, bool) {
-	at := int(rt.snap.InGroup(group)[rt.snap.BucketOf(id)])
+	at := int(directory.PlacesIn(rt.snap).Of(group)[rt.snap.BucketOf(id)])
 	return at, at < len(rt.snap.Shards)
 }
 

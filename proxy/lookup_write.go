@@ -228,7 +228,7 @@ func (lk *lookups) claimSome(x *gathering, c *claiming, n int, places []int, tak
 		if other, err = strconv.ParseInt(string(fields[0]), 10, 64); err != nil {
 			break
 		}
-		if to, ok := lk.s.route.shardOf(lk.s.route.groupOf(c.lookup), vindex.ID(other)); ok {
+		if to, ok := lk.s.route.shardOf(lk.groupOf(c.lookup), vindex.ID(other)); ok {
 			places[c.rows[i]], taken[c.rows[i]] = to, true
 		}
 	}

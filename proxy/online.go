@@ -19,7 +19,7 @@ type declaring struct {
 
 // PrepareMove implements carrier.Rows.
 func (d declaring) PrepareMove(ctx context.Context, snap *directory.Snapshot, m directory.Move) (*schema.MoveSizes, error) {
-	if m.Kind == directory.MoveDeclare && !m.Back {
+	if m.Group != "" && !m.GoesHome() {
 		if err := d.online.Prepare(ctx, snap, m); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -59,7 +60,7 @@ func (t *transaction) exportSnapshots() (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	name = snapshotPrefix + t.s.route.snap.Places() + "/"
+	name = snapshotPrefix + directory.PlacesIn(t.s.route.snap).Name() + "/"
 	if t.snapshots == snappedAtomically {
 		name += snapshotAtomic
 	}
@@ -124,7 +125,7 @@ func (t *transaction) importSnapshots(id string) error {
 	}
 	b.noteSnapshots(snapshotsBegin)
 	err := t.s.route.touch.enterAll(reshard.Read)
-	if err == nil && at != t.s.route.snap.Places() {
+	if err == nil && at != directory.PlacesIn(t.s.route.snap).Name() {
 		err = errRowsMoved()
 	}
 	if err != nil {

@@ -71,7 +71,7 @@ func (t *touching) mayWrite(touch reshard.Touch) error {
 		if snap.Shards[i].State != directory.ShardReadOnly {
 			continue
 		}
-		if touch.All || slices.ContainsFunc(touch.Buckets, func(b int) bool { return snap.Has(i, b) }) {
+		if touch.All || slices.ContainsFunc(touch.Buckets, func(b int) bool { return directory.PlacesIn(snap).Has(i, b) }) {
 			name := snap.Shards[i].Name
 			return pgerr.New("25006", "shard %q is read only", name).
 				WithHint("An operator has said so. SELECT weft.set_shard_state(%s, 'active') makes it take writes again.", quote.Literal(name))
@@ -184,13 +184,13 @@ func (t *touching) try() (*reshard.Barrier, error) {
 	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
 	switch {
 	case t.pinned != nil:
-		if t.routed != nil && t.routed != t.s.route.snap && !t.s.route.snap.SamePlaces(t.routed) {
+		if t.routed != nil && t.routed != t.s.route.snap && !directory.PlacesIn(t.s.route.snap).Same(t.routed) {
 			return nil, errMoved // its shard was found before the block took its snapshots
 		}
 		if touch.Access == reshard.Write && t.left(snap, touch) {
 			return nil, errRowsMoved()
 		}
-		if touch.Access != reshard.None && snap != t.s.route.base && !snap.SameGroups(t.pinned, t.s.db.Name) {
+		if touch.Access != reshard.None && snap != t.s.route.base && !directory.SameGroups(snap, t.pinned, t.s.db.Name) {
 			return nil, pgerr.New(pgerr.SerializationFailure, "could not serialize access due to a table that was declared, or whose declaration was taken back, meanwhile").
 				WithHint("Run the transaction again.")
 		}
@@ -259,10 +259,10 @@ func (t *touching) snapped() {
 func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
 	snap = snap.For(t.s.db.Name)
 	if !touch.All {
-		return len(touch.Buckets) > 0 && snap.Left(t.pinned, touch.Buckets)
+		return len(touch.Buckets) > 0 && directory.PlacesIn(snap).Left(t.pinned, touch.Buckets)
 	}
 	// A shard that has joined is not one of the block's.
-	return snap.Left(t.pinned, nil) || len(snap.Shards) != len(t.pinned.Shards)
+	return directory.PlacesIn(snap).Left(t.pinned, nil) || len(snap.Shards) != len(t.pinned.Shards)
 }
 
 // seen returns a snapshot of the cluster as the session's statements see it.
@@ -447,5 +447,5 @@ func access(p *plan.Plan, f *parser.Facts) reshard.Access {
 // hasMoved reports whether buckets of the session's database are elsewhere by a newer snapshot.
 func (t *touching) hasMoved(snap *directory.Snapshot) bool {
 	rt := &t.s.route
-	return rt.base == nil || !snap.For(rt.s.db.Name).SamePlaces(rt.snap) || !slices.EqualFunc(snap.Shards, rt.snap.Shards, func(a, b directory.Shard) bool { return a.Name == b.Name })
+	return rt.base == nil || !directory.PlacesIn(snap.For(rt.s.db.Name)).Same(rt.snap)
 }

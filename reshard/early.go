@@ -32,5 +32,5 @@ func (e *Early) Forget() {
 // Fits reports whether snapshots that are taken now see the same rows in the same places as the
 // early one.
 func (e *Early) Fits(now *directory.Snapshot) bool {
-	return e.at == nil || !e.unsure && len(e.at.Shards) == len(now.Shards) && now.SamePlaces(e.at)
+	return e.at == nil || !e.unsure && directory.PlacesIn(now).Same(e.at)
 }

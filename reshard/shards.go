@@ -155,11 +155,11 @@ func mayDrain(snap *directory.Snapshot, shards []directory.Shard, name string) e
 func Drain(next *directory.Snapshot, name string, by directory.Move) ([]string, error) {
 	var ids []string
 	for _, database := range ShardedDatabases(next) {
-		from := next.PlacementOf(database, "")
-		if CountOn(next, from, name) == 0 {
+		from, m := next.PlacementOf(database, ""), next.Carrying(database)
+		if CountOn(next, from, name) == 0 && (m == nil || CountOn(next, next.PlacementOf(database, m.Group), name) == 0) {
 			continue
 		}
-		if m := next.Carrying(database); m != nil {
+		if m != nil {
 			return nil, busy(pgerr.ObjectNotInPrerequisiteState, fmt.Sprintf("job %s moves rows of database %q already", m.ID, database), m)
 		}
 		by.Database, by.Kind, by.Shard = database, directory.MoveDrain, name
@@ -209,9 +209,17 @@ func MayLeave(snap *directory.Snapshot, name string) error {
 		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q holds %d buckets%s", name, n, where).
 			WithHint("Take them away first: SELECT weft.drain_shard(%s).", quote.Literal(name))
 	}
-	for _, database := range ShardedDatabases(snap) {
-		if n := CountOn(snap, snap.PlacementOf(database, ""), name); n > 0 {
-			return holds(n, fmt.Sprintf(" of database %q", database))
+	for i := range snap.Tables {
+		t := &snap.Tables[i]
+		if t.Kind != directory.Sharded {
+			continue
+		}
+		n := CountOn(snap, snap.PlacementOf(t.Database, t.Group), name)
+		switch m := snap.FindMove(t.Group); {
+		case n > 0 && t.Group != "" && m != nil:
+			return busy(pgerr.ObjectInUse, fmt.Sprintf("job %s carries rows of table %q, of which shard %q holds %d buckets", m.ID, t.Name, name, n), m)
+		case n > 0:
+			return holds(n, fmt.Sprintf(" of database %q", t.Database))
 		}
 	}
 	for key, p := range snap.Placements {

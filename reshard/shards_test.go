@@ -1,6 +1,7 @@
 package reshard
 
 import (
+	"strings"
 	"testing"
 
 	"weft/directory"
@@ -79,5 +80,32 @@ func TestRetire(t *testing.T) {
 	snap.Moves[0].State = directory.MoveFailed
 	if Resume(snap, &snap.Moves[0]); snap.Moves[0].State != directory.MovePreparing {
 		t.Error("it does not go on")
+	}
+}
+
+// TestGroupsKeepShards: a shard that only a group of a database's tables has buckets on can neither be drained
+// beside the group's job, nor leave.
+func TestGroupsKeepShards(t *testing.T) {
+	snap := directory.New(64, "a", []directory.Shard{{Name: "a", Hosts: []string{"h:1"}, Weight: 1}, {Name: "b", Hosts: []string{"h:2"}, Weight: 1}})
+	spread := snap.Placement
+	snap.Tables = []directory.Table{sharded}
+	snap.SetPlacement("app", "", directory.AtHome(snap))
+	own := sharded
+	own.Name, own.Group = "own", "j"
+	snap.PutTable(own)
+	snap.SetPlacement("app", "j", spread) // as the cluster's own, so it has no entry
+	snap.Moves = []directory.Move{{ID: "j", Group: "j", Database: "app", Kind: directory.MoveUndeclare, State: directory.MoveRunning}}
+	snap.Targets = map[string][]uint16{"j": directory.AtHome(snap)}
+	for _, err := range []error{MayLeave(snap, "b"), func() error { _, err := Drain(snap, "b", directory.Move{}); return err }()} {
+		if err == nil || !strings.Contains(err.Error(), "job j") {
+			t.Errorf("shard b, which only a group has buckets on: %v", err)
+		}
+	}
+	snap.SetPlacement("app", "j", directory.AtHome(snap))
+	if ids, err := Drain(snap, "b", directory.Move{}); err != nil || len(ids) > 0 {
+		t.Errorf("jobs %v, %v", ids, err)
+	}
+	if err := MayLeave(snap, "b"); err != nil {
+		t.Error(err)
 	}
 }

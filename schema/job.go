@@ -249,7 +249,7 @@ func (m *Mover) takeOver(ctx context.Context, t directory.Table) (*directory.Sna
 		mine := *next.Table(t.Database, t.Schema, t.Name)
 		mine.Job.Proxy = m.cfg.Proxy
 		next.PutTable(mine)
-		for _, other := range next.Grouped(t.Database, mine.Group) {
+		for _, other := range directory.Grouped(next, t.Database, mine.Group) {
 			other.Job.Proxy = m.cfg.Proxy
 			next.PutTable(other)
 		}

@@ -287,7 +287,12 @@ func tree(r *catalog.Relation) []*catalog.Relation {
 
 // colocated reports whether rows of two sharded tables with equal keys are on one shard.
 func colocated(a, b *directory.Table) bool {
-	return a.Kind == directory.Sharded && b.Kind == directory.Sharded && a.Group == b.Group && a.Vindex.Equal(&b.Vindex) &&
+	return a.Group == b.Group && alike(a, b)
+}
+
+// alike reports whether rows of two sharded tables with equal keys are in the same bucket.
+func alike(a, b *directory.Table) bool {
+	return a.Kind == directory.Sharded && b.Kind == directory.Sharded && a.Vindex.Equal(&b.Vindex) &&
 		slices.EqualFunc(a.Columns, b.Columns, func(x, y directory.Column) bool { return family(x.Type) == family(y.Type) })
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/catalog"
+	"weft/directory"
 	"weft/pgerr"
 	"weft/vindex"
 )
@@ -289,7 +290,7 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 func (j *lookupJob) ownerOf(id int64) int {
 	placement := j.snap.Placement
 	if t := j.snap.Table(j.spec.database, j.spec.table.Schema, j.spec.table.Name); t != nil {
-		placement = j.snap.InGroup(t.Group)
+		placement = directory.PlacesIn(j.snap).Of(t.Group)
 	}
 	return int(placement[j.snap.BucketOf(vindex.ID(id))])
 }

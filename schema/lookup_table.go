@@ -47,7 +47,7 @@ func (m *Mover) CreateLookup(ctx context.Context, req LookupRequest, notice Noti
 	if spec.known != nil && (spec.known.Public || m.Running("lookup "+spec.name)) {
 		return pgerr.New(pgerr.DuplicateObject, "%q has a lookup on (%s) already: %s", req.name(), strings.Join(spec.known.Columns, ", "), spec.known.Name)
 	}
-	return m.ended(ctx, m.buildLookup(ctx, snap, spec, &req.Request, notice))
+	return m.ended(ctx, m.buildLookup(ctx, "", snap, spec, &req.Request, notice))
 }
 
 // lookAtLookup reads the schema that a request is about, and judges the request.
@@ -137,16 +137,11 @@ func (j *lookupJob) home() *session {
 	return nil
 }
 
-// buildLookup does all steps.
-func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
-	return m.buildLookupWithin(ctx, "", snap, spec, req, notice)
-}
-
-// buildLookupWithin is buildLookup for a job that needs the lookup before it carries rows.
-func (m *Mover) buildLookupWithin(ctx context.Context, job string, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
+// buildLookup does all steps. within is the job that makes the lookup before it carries rows, "" if none does.
+func (m *Mover) buildLookup(ctx context.Context, within string, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
 	m.run("lookup "+spec.name, true)
 	defer m.run("lookup "+spec.name, false)
-	j := &lookupJob{Mover: m, ctx: ctx, snap: snap.For(req.Database), spec: spec, req: req, notice: notice, within: job}
+	j := &lookupJob{Mover: m, ctx: ctx, snap: snap.For(req.Database), spec: spec, req: req, notice: notice, within: within}
 	defer j.close()
 	err := j.build()
 	var e *pgerr.Error
@@ -348,7 +343,7 @@ func (m *Mover) ResumeLookup(ctx context.Context, database string, table catalog
 	case spec.known.Dropping:
 		return m.removeLookup(ctx, snap, database, l.Name)
 	}
-	return m.buildLookup(ctx, snap, spec, &req.Request, func(*pgerr.Error) {})
+	return m.buildLookup(ctx, "", snap, spec, &req.Request, func(*pgerr.Error) {})
 }
 
 // removeLookup drops a lookup on all shards, in the opposite order of its making: when no proxy

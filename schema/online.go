@@ -60,7 +60,7 @@ func (o *Online) Large(ctx context.Context, req *Request) (bool, error) {
 			return false, err
 		}
 		name := quote.Literal(req.Table.SQL())
-		n, err := s.one("SELECT coalesce(sum(pg_relation_size(relid)), 0) / current_setting('block_size')::int FROM (SELECT to_regclass(" + name +
+		n, err := s.one("SELECT (coalesce(sum(pg_relation_size(relid)), 0) / current_setting('block_size')::int)::bigint FROM (SELECT to_regclass(" + name +
 			")::oid AS relid UNION SELECT relid::oid FROM pg_partition_tree(to_regclass(" + name + "))) p")
 		s.close()
 		if err != nil {
@@ -324,17 +324,25 @@ func (d *declarations) announce(tables []directory.Table) error {
 		if err := notWhileCarried(s, d.move.Database); err != nil {
 			return nil, err
 		}
-		if m := s.Joining(); m != nil {
-			return nil, pgerr.New(pgerr.ObjectInUse, "shard %q is being made ready to join", m.Shard).WithHint("Wait for it with weft.wait_move('%s').", m.ID)
+		if err := notWhileJoining(s); err != nil {
+			return nil, err
 		}
 		next := s.Clone()
-		next.BeginDeclare(d.move, tables)
+		directory.BeginDeclare(next, d.move, tables)
 		return next, nil
 	})
 	if err != nil {
 		return err
 	}
 	return d.cfg.Directory.Acknowledged(d.ctx, snap.Version)
+}
+
+// notWhileJoining refuses to change what a shard that is being made ready gets.
+func notWhileJoining(snap *directory.Snapshot) error {
+	if m := snap.Joining(); m != nil {
+		return pgerr.New(pgerr.ObjectInUse, "shard %q is being made ready to join", m.Shard).WithHint("Wait for it with weft.wait_move('%s').", m.ID)
+	}
+	return nil
 }
 
 // make makes the tables on the other shards, and declares them.
@@ -403,7 +411,7 @@ func (d *declarations) lock() error {
 
 // mine reports errSuperseded unless the entries of all tables belong to this job and this proxy.
 func (d *declarations) mine(snap *directory.Snapshot) error {
-	list := snap.Grouped(d.move.Database, d.move.Group)
+	list := directory.Grouped(snap, d.move.Database, d.move.Group)
 	if len(list) != len(d.reqs) || slices.ContainsFunc(list, func(t directory.Table) bool { return t.Job.ID != d.move.ID || t.Job.Proxy != d.cfg.Proxy }) {
 		return errSuperseded
 	}
@@ -484,7 +492,7 @@ func (d *declarations) phase(p directory.JobPhase) error {
 
 // finish declares the tables of a group whose tables all shards have.
 func (o *Online) finish(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
-	list := snap.Grouped(t.Database, t.Group)
+	list := directory.Grouped(snap, t.Database, t.Group)
 	for i := range list {
 		if err := o.m.followGuard(ctx, snap, &list[i]); err != nil {
 			return err
@@ -495,7 +503,7 @@ func (o *Online) finish(ctx context.Context, snap *directory.Snapshot, t *direct
 			return nil, directory.ErrNoCluster
 		}
 		next := s.Clone()
-		for _, own := range next.Grouped(t.Database, t.Group) {
+		for _, own := range directory.Grouped(next, t.Database, t.Group) {
 			if own.State != directory.Declaring || own.Job.ID != t.Job.ID || own.Job.Proxy != o.m.cfg.Proxy {
 				return nil, errSuperseded
 			}
@@ -520,7 +528,7 @@ func (o *Online) finish(ctx context.Context, snap *directory.Snapshot, t *direct
 
 // undo takes back a declaration that is not in force: the job goes with it.
 func (o *Online) undo(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
-	list := snap.Grouped(t.Database, t.Group)
+	list := directory.Grouped(snap, t.Database, t.Group)
 	if t.Job.Phase == directory.Filled {
 		for i := range list {
 			list[i].Job = t.Job
@@ -533,15 +541,16 @@ func (o *Online) undo(ctx context.Context, snap *directory.Snapshot, t *director
 		return err
 	}
 	_, err := o.m.change(ctx, t, func(next *directory.Snapshot, own directory.Table) {
-		next.Disband(own.Database, own.Group)
+		directory.Disband(next, own.Database, own.Group)
 		next.EndMove(own.Job.ID)
 	})
 	return err
 }
 
-// Prepare makes sure, before the first round of a job that declares tables, that nothing has come
+// Prepare makes sure, before the first round of a job whose tables will be declared, that nothing has come
 // between that the declaration would have refused, and makes the lookups that keep columns unique without
-// the key. No transaction is left that knew the tables as undeclared.
+// the key. No transaction is left that knew the tables as undeclared. A job that has taken the rows home and was cancelled
+// then may have dropped the lookups.
 func (o *Online) Prepare(ctx context.Context, snap *directory.Snapshot, move directory.Move) error {
 	snap = snap.For(move.Database)
 	home, err := open(ctx, o.m.cfg.Shards, snap.Home, move.Database, o.m.cfg.Service, MoveApplication(move.ID))
@@ -549,7 +558,7 @@ func (o *Online) Prepare(ctx context.Context, snap *directory.Snapshot, move dir
 		return err
 	}
 	defer home.close()
-	if slices.Equal(snap.InGroup(move.Group), snap.AtHome()) {
+	if slices.Equal(directory.PlacesIn(snap).Of(move.Group), directory.AtHome(snap)) {
 		if err := o.unchanged(ctx, home, snap, &move); err != nil {
 			return err
 		}
@@ -558,7 +567,7 @@ func (o *Online) Prepare(ctx context.Context, snap *directory.Snapshot, move dir
 	if err != nil {
 		return err
 	}
-	for _, t := range snap.Grouped(move.Database, move.Group) {
+	for _, t := range directory.Grouped(snap, move.Database, move.Group) {
 		if err := o.lookups(ctx, schema, snap, &move, &t); err != nil {
 			return err
 		}
@@ -574,7 +583,7 @@ func (o *Online) unchanged(ctx context.Context, home *session, snap *directory.S
 		return err
 	}
 	again := "Take the declaration back with weft.cancel_move('" + move.ID + "'), and declare it again."
-	for _, t := range snap.Grouped(move.Database, move.Group) {
+	for _, t := range directory.Grouped(snap, move.Database, move.Group) {
 		name := catalog.Name{Schema: t.Schema, Name: t.Name}
 		rel := schema.Relation(name)
 		if rel == nil {
@@ -656,7 +665,7 @@ func (o *Online) lookups(ctx context.Context, schema *catalog.Schema, snap *dire
 		if spec.known != nil && spec.known.Public {
 			continue
 		}
-		if err := o.m.buildLookupWithin(ctx, move.ID, snap, spec, &req.Request, func(*pgerr.Error) {}); err != nil {
+		if err := o.m.buildLookup(ctx, move.ID, snap, spec, &req.Request, func(*pgerr.Error) {}); err != nil {
 			return err
 		}
 	}
@@ -666,7 +675,7 @@ func (o *Online) lookups(ctx context.Context, schema *catalog.Schema, snap *dire
 // Dissolve takes the declarations of a job's tables back. All their rows are at home, and clients use
 // them: nobody needs the tables on the other shards any more. It may be called again.
 func (o *Online) Dissolve(ctx context.Context, snap *directory.Snapshot, move directory.Move) error {
-	list := snap.Grouped(move.Database, move.Group)
+	list := directory.Grouped(snap, move.Database, move.Group)
 	if len(list) == 0 {
 		return nil
 	}
@@ -683,7 +692,10 @@ func (o *Online) Dissolve(ctx context.Context, snap *directory.Snapshot, move di
 			return nil, errSuperseded // it was cancelled, or has got another proxy
 		}
 		next := s.Clone()
-		for _, t := range next.Grouped(move.Database, move.Group) {
+		if !directory.Arrived(next, next.FindMove(move.ID)) {
+			return nil, errors.New("some rows are not at home")
+		}
+		for _, t := range directory.Grouped(next, move.Database, move.Group) {
 			t.State, t.Job = directory.Undeclaring, directory.Job{ID: move.ID, Proxy: o.m.cfg.Proxy, User: o.m.cfg.Service, Phase: directory.Moved}
 			next.PutTable(t)
 		}
@@ -698,7 +710,7 @@ func (o *Online) Dissolve(ctx context.Context, snap *directory.Snapshot, move di
 	if err := o.m.cfg.step("undeclaring"); err != nil {
 		return err
 	}
-	list = next.Grouped(move.Database, move.Group)
+	list = directory.Grouped(next, move.Database, move.Group)
 	for i := range list {
 		if err := o.m.dropTwins(ctx, next, &list[i]); err != nil {
 			return err
@@ -715,7 +727,7 @@ func (o *Online) Dissolve(ctx context.Context, snap *directory.Snapshot, move di
 			return nil, directory.ErrNoCluster
 		}
 		next := s.Clone()
-		next.Disband(move.Database, move.Group)
+		directory.Disband(next, move.Database, move.Group)
 		if next.Schemas == nil {
 			next.Schemas = map[string]int64{}
 		}

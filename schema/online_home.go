@@ -39,6 +39,9 @@ func (o *Online) Undeclare(ctx context.Context, reqs []Request, move directory.M
 		if err := notWhileCarried(s, move.Database); err != nil {
 			return nil, err
 		}
+		if err := notWhileJoining(s); err != nil {
+			return nil, err
+		}
 		var tables []directory.Table
 		for i := range reqs {
 			t, err := mayGoHome(schema, s, &reqs[i], reqs)
@@ -48,7 +51,7 @@ func (o *Online) Undeclare(ctx context.Context, reqs []Request, move directory.M
 			tables = append(tables, *t)
 		}
 		next := s.Clone()
-		next.BeginUndeclare(move, tables)
+		directory.BeginUndeclare(next, move, tables)
 		return next, nil
 	})
 	if err != nil {

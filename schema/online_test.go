@@ -39,7 +39,7 @@ func TestOnlineDeaths(t *testing.T) {
 			move := *move
 			_, err := c.store.Update(c.context(), func(s *directory.Snapshot) (*directory.Snapshot, error) {
 				next := s.Clone()
-				next.TurnBack(next.FindMove(move.ID))
+				directory.TurnBack(next, next.FindMove(move.ID))
 				return next, nil
 			})
 			c.must(err)

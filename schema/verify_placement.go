@@ -107,7 +107,7 @@ func (v *placementCheck) begin(database string) error {
 			if err != nil {
 				return err
 			}
-			if after.Version == before.Version || len(before.Moves) == 0 && len(after.Moves) == 0 && before.SamePlaces(after) {
+			if after.Version == before.Version || len(before.Moves) == 0 && len(after.Moves) == 0 && directory.PlacesIn(before).Same(after) {
 				v.snap = before
 				return nil
 			}
@@ -288,7 +288,7 @@ func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]s
 
 // shardOf returns the shard that has a bucket of a table, or "" if no shard has it.
 func (v *placementCheck) shardOf(t *directory.Table, bucket int) string {
-	placement := v.snap.InGroup(t.Group)
+	placement := directory.PlacesIn(v.snap).Of(t.Group)
 	if bucket < 0 || bucket >= len(placement) || int(placement[bucket]) >= len(v.snap.Shards) {
 		return ""
 	}

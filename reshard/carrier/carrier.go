@@ -275,9 +275,14 @@ func pause(r *Report, took time.Duration, o directory.MoveOptions) time.Duration
 
 // finish ends a job whose buckets are all at their target.
 func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *directory.Move) error {
-	id := m.ID
-	if err := c.changeOwn(ctx, id, m.Proxy, func(_ *directory.Snapshot, m *directory.Move) { m.State = directory.MoveFinishing }); err != nil {
-		return err
+	id, over := m.ID, false
+	err := c.changeOwn(ctx, id, m.Proxy, func(next *directory.Snapshot, now *directory.Move) {
+		if over = directory.Arrived(next, now); over {
+			now.State = directory.MoveFinishing
+		}
+	})
+	if err != nil || !over {
+		return err // it is begun again
 	}
 	c.cfg.stopAt("move-finishing")
 	if err := c.cfg.Rows.FinishMove(ctx, snap, *m); err != nil {
@@ -285,7 +290,7 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 	}
 	c.cfg.Log.Info("a move of rows is done", "job", id, "database", m.Database)
 	return c.changeOwn(ctx, id, m.Proxy, func(next *directory.Snapshot, now *directory.Move) {
-		if m.Group != "" && (now.Back != m.Back || !now.GoesHome() && !next.Merge(now)) {
+		if m.Group != "" && (now.Back != m.Back || !now.GoesHome() && !directory.Merge(next, now)) {
 			now.State = directory.MovePreparing // it has another target now, and goes on
 			return
 		}

@@ -1,0 +1,69 @@
+package move
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// TestDeclareLargeChild: a large table whose foreign key references a table that is sharded already is declared with
+// the table locked, because the foreign key has been off since: a notice says so. online => true is refused.
+func TestDeclareLargeChild(t *testing.T) {
+	w := plain(t, "online_child", 2)
+	c, other := w.conn(0), w.conn(1)
+	w.must(c, "insert into ord (cust, n, body) select i % 100 + 1, i, repeat('x', 1000) from generate_series(5001, 15000) i")
+	const sum = "select count(*), sum(n), sum(length(body)) from ord"
+	before := w.dump(c, sum)
+	w.must(c, "select weft.shard_table('cust', 'id', online => false)")
+	w.refused(c, "select weft.shard_table('ord', 'cust', online => true)", "0A000", "sharded already")
+	w.refused(c, "select weft.shard_table('ord', 'cust', cascade => true)", "0A000", "sharded already")
+
+	config := c.Config().Copy()
+	var notices []string
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notices = append(notices, n.Message) }
+	told, err := pgx.ConnectConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = told.Close(context.Background()) }()
+	w.must(told, "select weft.shard_table('ord', 'cust')")
+	if all := strings.Join(notices, "; "); !strings.Contains(all, "is locked while its rows are copied") || !strings.Contains(all, "sharded already") {
+		t.Errorf("the notices are %s", all)
+	}
+	for _, c := range []*pgx.Conn{c, other} {
+		if after := w.dump(c, sum); after != before {
+			t.Errorf("%s before, %s after", before, after)
+		}
+		w.refused(c, "insert into ord (cust, n) values (99999, 1)", "23503", "")
+	}
+	w.spread("ord")
+	w.must(c, "select weft.shard_table('item', 'cust')")
+	w.must(c, "delete from cust where id = 17")
+	if n := value[int](w, other, "select (select count(*) from ord where cust = 17) + (select count(*) from item where cust = 17)"); n != 0 {
+		t.Errorf("%d rows of a customer who is gone", n)
+	}
+
+	// Nothing keeps a large table without foreign keys from being declared online, and nobody need ask for it.
+	w.must(c, "insert into alone (id, email) select i, repeat('y', 1000) || i from generate_series(5001, 15000) i")
+	w.must(c, "select weft.shard_table('alone', 'id')")
+	if n := value[int](w, c, "select count(*) from weft.moves where kind = 'declare' and state = 'done'"); n != 1 {
+		t.Errorf("%d jobs have declared a table", n)
+	}
+	w.spread("alone")
+
+	// The way home: alone with the table locked, together online.
+	w.must(c, "select weft.unshard_table('item')")
+	w.must(c, "select weft.shard_table('item', 'cust')")
+	before = w.dump(c, sum)
+	w.must(c, "select weft.unshard_table('cust', cascade => true)")
+	for _, c := range []*pgx.Conn{c, other} {
+		if after := w.dump(c, sum); after != before {
+			t.Errorf("%s before, %s at home", before, after)
+		}
+		w.refused(c, "insert into ord (cust, n) values (99999, 1)", "23503", "")
+	}
+	w.settled(c)
+}
