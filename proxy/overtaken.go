@@ -114,7 +114,7 @@ func (r *reliance) concerned(a, b *directory.Snapshot, database string) bool {
 	if a == b || a == nil || b == nil {
 		return false
 	}
-	x, y := a.Declared(database), b.Declared(database)
+	x, y := inForce(a.Declared(database)), inForce(b.Declared(database))
 	if sameTables(x, y) {
 		return false
 	}
@@ -122,6 +122,15 @@ func (r *reliance) concerned(a, b *directory.Snapshot, database string) bool {
 	return slices.ContainsFunc(r.plans, func(p *plan.Plan) bool {
 		return p == nil || !p.Confined || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(p.Names, n) })
 	})
+}
+
+// inForce are the declarations that plans are made by: none that is Pending.
+func inForce(list []directory.Table) []directory.Table {
+	pending := func(t directory.Table) bool { return t.Pending() }
+	if !slices.ContainsFunc(list, pending) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), pending)
 }
 
 // changedTables are the names of the tables that two lists say different things about.

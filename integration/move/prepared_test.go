@@ -20,7 +20,13 @@ func plain(t *testing.T, db string, proxies int) *world {
 		w.proxies = append(w.proxies, harness.StartWeft(t, func(*config.Config) {}))
 	}
 	w.proxies[0].CreateDatabase(t, db)
-	c := w.conn(0)
+	w.fill(w.conn(0))
+	return w
+}
+
+// fill makes the tables, none of them declared, with rows.
+func (w *world) fill(c *pgx.Conn) {
+	w.Helper()
 	w.must(c, `create table cust (id bigint primary key, email text not null unique, balance bigint not null default 1000, touched int not null default 0);
 		create table ord (cust bigint not null references cust on delete cascade, n bigint not null, body text, primary key (cust, n));
 		create table item (cust bigint not null, ord bigint not null, n int not null, amount int not null default 1, primary key (cust, ord, n), foreign key (cust, ord) references ord on delete cascade);
@@ -30,7 +36,6 @@ func plain(t *testing.T, db string, proxies int) *world {
 	w.must(c, fmt.Sprintf("insert into ord (cust, n) select i %% %d + 1, i from generate_series(1, 1000) i", accounts))
 	w.must(c, "insert into item (cust, ord, n) select cust, n, 1 from ord")
 	w.must(c, fmt.Sprintf("insert into alone (id, email) select i, 'a' || i from generate_series(1, %d) i", accounts))
-	return w
 }
 
 // spread fails unless rows of a table are on all shards.
