@@ -18,7 +18,8 @@ import (
 // and none of its backends has begun anything for a while on any shard, the other proxies
 // end those of its backends that wait for it in the middle of a transaction. A proxy that
 // works, but that the others cannot reach, is let be: it talks to every shard each second
-// (see package leftover). A proxy that wakes up finds its connections closed, and goes on with
+// (see package leftover). A proxy that has not got the processor itself judges no other proxy: the
+// others may share its machine. A proxy that wakes up finds its connections closed, and goes on with
 // new ones.
 
 const (
@@ -40,6 +41,7 @@ const (
 
 // silent is what is known of the other proxies.
 type silent struct {
+	pulse pulse
 	mu    sync.Mutex
 	peers map[string]*peerLife
 }
@@ -69,6 +71,7 @@ func (k *keeper) listenToPeers(ctx context.Context) {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(k.s.guarded("pulse", func() { k.silent.pulse.beat(ctx) }))
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
 	var others []directory.Proxy
@@ -91,7 +94,7 @@ func (k *keeper) listenToPeers(ctx context.Context) {
 				defer k.silent.end(other.ID)
 				for k.silent.hear(other.ID, func(known uint64) (peer.Backends, error) { return backendsOf(ctx, other, known) }) {
 				}
-				if k.silent.missed(other.ID) >= silentAfter && ctx.Err() == nil {
+				if k.silent.missed(other.ID) >= silentAfter && k.silent.pulse.steady() && ctx.Err() == nil {
 					k.endLeftBy(ctx, other.ID)
 				}
 			}))
