@@ -36,9 +36,14 @@ var (
 	allSteps  = flag.Bool("all-steps", false, "TestSteps: each script by simple queries and by extended ones, not in turn")
 )
 
-// stillWaiting is how long a statement that must wait is looked at. It is more than
-// the servers' deadlock_timeout: then it is the last one of a deadlock that finds it.
-const stillWaiting = 300 * time.Millisecond
+const (
+	// stillWaiting is how long a statement that waits for a lock is looked at. It is more than
+	// the servers' deadlock_timeout: then it is the last one of a deadlock that finds it.
+	stillWaiting = 300 * time.Millisecond
+	// lockPatience is how long a statement may take to come to its lock. A statement that waits for
+	// something else than a lock of a server is looked at for that long.
+	lockPatience = 2 * time.Second
+)
 
 // step is a line of a script.
 type step struct {
@@ -53,8 +58,48 @@ type stepper struct {
 	target   *harness.Target
 	db       string
 	extended bool
+	servers  []*pgx.Conn // the target's servers, to see who waits for a lock
 	conns    map[string]*pgconn.PgConn
 	begun    map[string]chan string
+}
+
+// waiters counts the backends that wait for a lock.
+func (s *stepper) waiters() (n int, err error) {
+	for _, c := range s.servers {
+		var here int
+		if err := c.QueryRow(context.Background(), "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'").Scan(&here); err != nil {
+			return 0, err
+		}
+		n += here
+	}
+	return n, nil
+}
+
+// begin begins to run a statement that has to wait, and returns when it waits for a lock.
+func (s *stepper) begin(c *pgconn.PgConn, st step) string {
+	before, err := s.waiters()
+	if err != nil {
+		return err.Error()
+	}
+	done := make(chan string, 1)
+	s.begun[st.session] = done
+	go func() { done <- s.ask(c, st.sql) }()
+	for began, look := time.Now(), 10*time.Millisecond; look < stillWaiting; {
+		now, err := s.waiters()
+		if err != nil {
+			return err.Error()
+		}
+		if now > before || time.Since(began) > lockPatience {
+			look = stillWaiting
+		}
+		select {
+		case answer := <-done:
+			done <- answer
+			return "does not wait: " + answer
+		case <-time.After(look):
+		}
+	}
+	return "waits"
 }
 
 func (s *stepper) conn(name string) (*pgconn.PgConn, error) {
@@ -106,17 +151,7 @@ func (s *stepper) run(st step) string {
 		}
 		return <-done
 	case '&':
-		done := make(chan string, 1)
-		go func() { done <- s.ask(c, st.sql) }()
-		select {
-		case answer := <-done:
-			done <- answer
-			s.begun[st.session] = done
-			return "does not wait: " + answer
-		case <-time.After(stillWaiting):
-			s.begun[st.session] = done
-			return "waits"
-		}
+		return s.begin(c, st)
 	}
 	return s.ask(c, st.sql)
 }
@@ -256,7 +291,11 @@ func TestSteps(t *testing.T) {
 	both := [2]*stepper{}
 	conns := [2]*pgx.Conn{w.conn(0), p}
 	for i, target := range []*harness.Target{w.proxies[0], plain} {
-		both[i] = &stepper{target: target, db: w.db, conns: map[string]*pgconn.PgConn{}, begun: map[string]chan string{}}
+		servers := []*pgx.Conn{p}
+		if i == 0 {
+			servers = []*pgx.Conn{w.direct(0), w.direct(1), w.direct(2)}
+		}
+		both[i] = &stepper{target: target, db: w.db, servers: servers, conns: map[string]*pgconn.PgConn{}, begun: map[string]chan string{}}
 	}
 	for _, file := range files {
 		names, scripts := w.scripts(file)
