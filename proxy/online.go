@@ -140,7 +140,14 @@ func (u onlineCall) await(ctx context.Context, id string, wait bool, tell schema
 	if !wait {
 		return nil
 	}
-	return moveCall{u.s}.waitMove(ctx, map[string]string{"job": id})
+	if err := (moveCall{u.s}).waitMove(ctx, map[string]string{"job": id}); err != nil {
+		return err
+	}
+	rec, err := moveCall{u.s}.remembered(ctx, id)
+	if err == nil && directory.MoveState(rec.State) == directory.MoveCancelled {
+		err = pgerr.New(pgerr.QueryCanceled, "job %s was cancelled: the rows are where they were", id)
+	}
+	return err
 }
 
 // shardTables declares tables that belong together: 'customers.id, orders.customer_id'.

@@ -101,10 +101,7 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 	case from.Kind == directory.Reference:
 		return about("%s is a reference table, whose rows are on every shard, and %s is sharded", display(fk.Table), display(fk.References)).
 			WithHint("A reference table can reference reference tables only.")
-	case from.Group != to.Group && alike(from, to):
-		return offline("Use online => false: the table is locked while its rows are copied. Tables that foreign keys tie together go online together, with cascade => true.",
-			"%q cannot be declared online: its foreign key %q references %q, which is sharded already", display(fk.Table), fk.Name, display(fk.References))
-	case !colocated(from, to):
+	case !alike(from, to):
 		return about("%s is %s with vindex %s, %s is %s with vindex %s", display(fk.Table), describe(from), from.Vindex, display(fk.References), describe(to), to.Vindex).
 			WithHint("Shard both by the same vindex and key.")
 	}
@@ -115,7 +112,11 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 				WithHint("Let the foreign key contain the shard key of both tables, or shard by the column that references.")
 		}
 	}
-	return rekeys(fk, from, true)
+	if err := rekeys(fk, from, true); err != nil || from.Group == to.Group {
+		return err
+	}
+	return offline("Use online => false: the table is locked while its rows are copied. Tables that foreign keys tie together go online together, with cascade => true.",
+		"%q cannot be declared online: its foreign key %q references %q, which is sharded already", display(fk.Table), fk.Name, display(fk.References))
 }
 
 // rekeys refuses a foreign key whose actions would change the shard key of rows: actions run inside

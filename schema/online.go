@@ -147,7 +147,7 @@ func (d *declarations) consider() error {
 	}
 	defer facts.close()
 	if err := d.look(facts, facts, snap); err != nil {
-		return err
+		return d.orLocked(facts, snap, err)
 	}
 	for i := range d.reqs {
 		if err := d.placed(facts, i); err != nil {
@@ -198,17 +198,37 @@ func (d *declarations) look(facts, reading *session, snap *directory.Snapshot) e
 	return d.sort()
 }
 
+// orLocked returns the reason why the tables cannot be declared. If only their group is in the way, which keeps their rows apart from
+// those of other tables for a while, they can be declared with the tables locked.
+func (d *declarations) orLocked(facts *session, snap *directory.Snapshot, reason error) error {
+	if Offline(reason) {
+		return reason
+	}
+	merged := *d
+	merged.reqs = slices.Clone(d.reqs)
+	for i := range merged.reqs {
+		merged.reqs[i].group = ""
+	}
+	if err := merged.look(facts, facts, snap); err != nil && !Offline(err) {
+		return reason
+	}
+	e := pgerr.From(reason)
+	return offline(lockedHint, "%q cannot be declared online, while its rows are apart from those of other sharded tables: %s", d.reqs[0].name(), e.Message)
+}
+
+// lockedHint says what to do instead of declaring online, or taking a declaration back online.
+const lockedHint = "Use online => false: the table is locked while its rows are copied."
+
 // online refuses what cannot be declared online.
 func online(req *Request, v *verdict) error {
-	const hint = "Use online => false: the table is locked while its rows are copied."
 	if _, ok := v.vindex.(vindex.Computed); !ok {
-		return offline(hint, "%q cannot be declared online: where its rows belong is looked up", req.name())
+		return offline(lockedHint, "%q cannot be declared online: where its rows belong is looked up", req.name())
 	}
 	if v.table.IDs.Column != "" {
-		return offline(hint, "%q cannot be declared online with routed ids", req.name())
+		return offline(lockedHint, "%q cannot be declared online with routed ids", req.name())
 	}
 	if len(v.restored) > 0 {
-		return offline(hint, "%q cannot be declared online: its foreign key %q is off until it is declared", req.name(), v.restored[0].Name)
+		return offline(lockedHint, "%q cannot be declared online: its foreign key %q is off until it is declared", req.name(), v.restored[0].Name)
 	}
 	if len(v.incoming) > 0 {
 		fk := v.incoming[0]

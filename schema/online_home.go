@@ -7,6 +7,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/planner"
 	"weft/quote"
 )
 
@@ -31,6 +32,9 @@ func (o *Online) Undeclare(ctx context.Context, reqs []Request, move directory.M
 		if err := owner(home, &reqs[i]); err != nil {
 			return o.m.ended(ctx, err)
 		}
+	}
+	if err := apart(schema, snap, reqs, move); err != nil {
+		return err
 	}
 	next, err := o.m.cfg.Directory.Update(ctx, func(s *directory.Snapshot) (*directory.Snapshot, error) {
 		if s == nil {
@@ -60,9 +64,29 @@ func (o *Online) Undeclare(ctx context.Context, reqs []Request, move directory.M
 	return o.m.cfg.Directory.Acknowledged(ctx, next.Version)
 }
 
+// apart refuses tables whose code, such as triggers, needs rows of tables that stay, or the other way round: statements would be
+// refused while the rows are apart.
+func apart(schema *catalog.Schema, snap *directory.Snapshot, reqs []Request, move directory.Move) error {
+	next := snap.Clone()
+	for i := range reqs {
+		if t := next.Table(reqs[i].Database, reqs[i].Table.Schema, reqs[i].Table.Name); t != nil {
+			own := *t
+			own.Group = move.Group
+			next.PutTable(own)
+		}
+	}
+	for _, t := range next.Declared(move.Database) {
+		was := snap.Table(t.Database, t.Schema, t.Name)
+		now := planner.Obstacles(schema, next, t)
+		if len(now) > len(planner.Obstacles(schema, snap, *was)) {
+			return offline(lockedHint, "%q cannot go home online, while its rows are apart from those of other sharded tables: %s", reqs[0].name(), now[0].Message)
+		}
+	}
+	return nil
+}
+
 // mayGoHome refuses a table that cannot go home online together with the tables of some requests.
 func mayGoHome(schema *catalog.Schema, snap *directory.Snapshot, req *Request, all []Request) (*directory.Table, error) {
-	const hint = "Use online => false: the table is locked while its rows are copied."
 	t := snap.Table(req.Database, req.Table.Schema, req.Table.Name)
 	switch {
 	case t == nil:
@@ -70,9 +94,9 @@ func mayGoHome(schema *catalog.Schema, snap *directory.Snapshot, req *Request, a
 	case t.State != directory.Active:
 		return nil, pgerr.New(pgerr.ObjectInUse, "%q is being %s", req.name(), progress(t.State)).WithHint("Wait for it to end.")
 	case t.Kind != directory.Sharded:
-		return nil, offline(hint, "%q is a reference table: all its rows are at home already", req.name())
+		return nil, offline(lockedHint, "%q is a reference table: all its rows are at home already", req.name())
 	case len(t.ForeignKeys) > 0:
-		return nil, offline(hint, "%q cannot go home online: foreign key %q is off until it is there", req.name(), t.ForeignKeys[0].Name)
+		return nil, offline(lockedHint, "%q cannot go home online: foreign key %q is off until it is there", req.name(), t.ForeignKeys[0].Name)
 	}
 	rel := schema.Relation(req.Table)
 	if rel == nil {

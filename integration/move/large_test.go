@@ -67,3 +67,38 @@ func TestDeclareLargeChild(t *testing.T) {
 	}
 	w.settled(c)
 }
+
+// TestDeclareCode: a trigger that writes another sharded table keeps a table from being apart from it. Large tables are locked then.
+func TestDeclareCode(t *testing.T) {
+	w := plain(t, "online_code", 2)
+	c, other := w.conn(0), w.conn(1)
+	w.must(c, `create table tally (id bigint primary key, n int not null default 0); insert into tally select id from alone;
+		create function counted() returns trigger language plpgsql as $$ begin update tally set n = n + 1 where id = new.id; return null; end $$;
+		create trigger counts after update on alone for each row execute function counted()`)
+	w.must(c, "insert into alone (id, email) select i, repeat('y', 1000) || i from generate_series(5001, 15000) i")
+	touch := func(want int) {
+		t.Helper()
+		for i, c := range []*pgx.Conn{c, other} {
+			w.must(c, "update alone set n = n + 1 where id = 17")
+			if n := value[int](w, c, "select n from tally where id = 17"); n != want+i {
+				t.Errorf("the trigger has counted %d of %d", n, want+i)
+			}
+		}
+	}
+	w.must(c, "select weft.shard_table('tally', 'id')")
+	w.refused(c, "select weft.shard_table('alone', 'id', online => true)", "0A000", "apart from those of other sharded tables")
+	w.must(c, "select weft.shard_table('alone', 'id')")
+	if n := value[int](w, c, "select count(*) from weft.moves"); n != 0 {
+		t.Errorf("%d jobs", n)
+	}
+	w.spread("alone")
+	touch(1)
+	w.refused(c, "select weft.unshard_table('tally', online => true)", "0A000", "apart")
+	w.refused(c, "select weft.unshard_table('alone', online => true)", "0A000", "apart")
+	w.must(c, "select weft.unshard_table('alone', online => false)")
+	w.must(c, "select weft.unshard_table('tally', online => false)")
+	touch(3)
+	w.must(c, "select weft.shard_tables('alone.id, tally.id')") // together they are never apart
+	touch(5)
+	w.settled(c)
+}
