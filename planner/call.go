@@ -41,6 +41,7 @@ var (
 	own = map[string]signature{
 		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
 		"shard_tables":    {name: "shard_tables", params: append([]string{"tables", "wait"}, moveOptions...), alias: []string{"tables"}, needed: 1},
+		"alter_shard_key": {name: "alter_shard_key", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
 		"reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"unshard_table": {
 			name: "unshard_table", params: append([]string{"table", "online", "cascade", "wait"}, moveOptions...), alias: []string{"table_name"}, needed: 1,
@@ -95,6 +96,10 @@ var (
 			name: "shard_table", needed: 2,
 			params: []string{"table", "columns", "distribution_type", "colocate_with", "shard_count"},
 			alias:  []string{"table_name", "distribution_column"}, with: map[string]string{"online": "true"},
+		},
+		"alter_distributed_table": {
+			name: "alter_shard_key", params: []string{"table", "columns", "shard_count", "colocate_with", "cascade"},
+			alias: []string{"table_name", "distribution_column", "shard_count", "colocate_with", "cascade_to_colocated"}, needed: 2,
 		},
 		"create_distributed_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with", "force_delegation"},

@@ -107,6 +107,8 @@ func (u *utility) declareTable(ctx context.Context, f *plan.Function, args map[s
 		err = onlineCall{u}.shardTable(ctx, req, args, tell)
 	case "reference_table":
 		err = mover.Reference(ctx, *req, tell)
+	case "alter_shard_key":
+		err = onlineCall{u}.alterShardKey(ctx, req, args, tell)
 	case "unshard_table":
 		err = onlineCall{u}.unshardTable(ctx, req, args, tell)
 	case "create_lookup", "drop_lookup":

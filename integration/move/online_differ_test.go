@@ -70,9 +70,7 @@ func TestDeclareDiffers(t *testing.T) {
 	one.CreateDatabase(t, w.db)
 	p := one.Connect(t, "postgres", "dbname="+w.db)
 	w.fill(p)
-	admin, clients := w.conn(1), []*pgx.Conn{w.conn(0), w.conn(1)}
-
-	steps := []string{
+	w.differ(p, onlineReads, onlineWrites, []string{
 		"select weft.reference_table('kind')",
 		"select weft.shard_table('alone', 'id', online => true)",
 		"select weft.isolate('alone', '17', '" + names(t)[1] + "')",
@@ -80,7 +78,26 @@ func TestDeclareDiffers(t *testing.T) {
 		"select weft.unshard_table('alone', online => true)",
 		"select weft.unshard_table('item', cascade => true)",
 		"select weft.shard_tables('cust.id, ord.cust, item.cust, alone.id')",
+	})
+	for _, table := range []string{"cust", "ord", "item", "alone", "kind"} {
+		w.equal(p, table)
 	}
+}
+
+// equal compares a table with that of one PostgreSQL.
+func (w *world) equal(p *pgx.Conn, table string) {
+	w.Helper()
+	if got, want := w.lines(w.conn(0), "select * from "+table), w.lines(p, "select * from "+table); !slices.Equal(got, want) {
+		w.Errorf("%s has %d rows, and %d in PostgreSQL, or they differ", table, len(got), len(want))
+	}
+}
+
+// differ has random statements answered by one of two proxies and by one PostgreSQL, and compares the answers, while steps are
+// taken one after the other, each with the jobs that it begins.
+func (w *world) differ(p *pgx.Conn, reads, writes, steps []string) {
+	t := w.T
+	t.Helper()
+	admin, clients := w.conn(1), []*pgx.Conn{w.conn(0), w.conn(1)}
 	done := make(chan error, 1)
 	go func() {
 		ctx, stop := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -105,7 +122,7 @@ func TestDeclareDiffers(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 49))
 	asked := map[string]int{}
 	again, differ := 0, 0
-	for n, over := 0, false; !over || n%len(onlineReads) != 0; n++ {
+	for n, over := 0, false; !over || n%len(reads) != 0; n++ {
 		select {
 		case err := <-done:
 			if over = true; err != nil {
@@ -113,9 +130,9 @@ func TestDeclareDiffers(t *testing.T) {
 			}
 		default:
 		}
-		from, kind := onlineReads, "read"
+		from, kind := reads, "read"
 		if r.IntN(2) == 0 {
-			from, kind = onlineWrites, "write"
+			from, kind = writes, "write"
 		}
 		sql := from[r.IntN(len(from))]
 		for _, name := range []string{"$a", "$b", "$c"} {
@@ -138,11 +155,6 @@ func TestDeclareDiffers(t *testing.T) {
 		}
 		asked[kind]++
 		time.Sleep(2 * time.Millisecond)
-	}
-	for _, table := range []string{"cust", "ord", "item", "alone", "kind"} {
-		if got, want := w.lines(clients[0], "select * from "+table), w.lines(p, "select * from "+table); !slices.Equal(got, want) {
-			t.Errorf("%s has %d rows, and %d in PostgreSQL, or they differ", table, len(got), len(want))
-		}
 	}
 	w.settled(admin)
 	t.Logf("%v, %d again", asked, again)
