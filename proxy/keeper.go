@@ -1,14 +1,12 @@
 package proxy
 
-import "sync/atomic"
-
 // keeper does the work of a proxy that no client asks for: it goes on with moves of tables,
 // watches for other proxies that hang, and keeps what weft has installed on the shards up to date.
 // What was left over and deadlocks have packages of their own: proxy/leftover, proxy/lookout.
 type keeper struct {
 	s *Server
 
-	pulse     atomic.Int64 // when this process last ran for certain, see beat
+	pulse     pulse
 	owns      owns
 	refreshed refreshed
 	unguarded pauses // databases whose tables could not be guarded

@@ -18,16 +18,8 @@ import (
 // the rows used to be. So a session looks again right before it sends, and plans again if
 // it still can, or refuses.
 
-const (
-	// standstill is how long this process may stand still before it must look at the
-	// directory again: less than the two thirds of a lease after which other proxies no
-	// longer wait for a silent proxy.
-	standstill = 3 * time.Second
-	// pulseInterval is how often the process notes that it runs.
-	pulseInterval = 100 * time.Millisecond
-	// lookTimeout bounds the look at the directory: weft serves on while etcd is away.
-	lookTimeout = 2 * time.Second
-)
+// lookTimeout bounds the look at the directory: weft serves on while etcd is away.
+const lookTimeout = 2 * time.Second
 
 // beat notes that the process runs. After a standstill it first looks at the directory:
 // other proxies may have changed it without waiting for this one.
@@ -38,7 +30,7 @@ func (k *keeper) beat(ctx context.Context) {
 		if k.stoodStill() {
 			k.lookAgain(ctx)
 		}
-		k.pulse.Store(time.Now().UnixNano())
+		k.pulse.beat(time.Now())
 		select {
 		case <-ctx.Done():
 			return
@@ -47,12 +39,8 @@ func (k *keeper) beat(ctx context.Context) {
 	}
 }
 
-// stoodStill reports whether beat has missed its time. It compares wall clocks because
-// those also run while a whole machine sleeps.
-func (k *keeper) stoodStill() bool {
-	d := time.Duration(time.Now().UnixNano() - k.pulse.Load())
-	return d > standstill || d < -standstill
-}
+// stoodStill reports whether beat has missed its time.
+func (k *keeper) stoodStill() bool { return k.pulse.stoodStill(time.Now()) }
 
 // lookAgain waits until this proxy serves the directory's present version.
 func (k *keeper) lookAgain(ctx context.Context) {

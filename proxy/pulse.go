@@ -1,52 +1,47 @@
 package proxy
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// pulseEvery is how often a pulse beats, pulseLate how late a beat may come.
-	pulseEvery = 100 * time.Millisecond
-	pulseLate  = 300 * time.Millisecond
-	// steadyFor is how long a pulse must have been steady: long enough that a proxy misses
-	// silentAfter answers.
+	// standstill is how long this process may stand still before it must look at the
+	// directory again: less than the two thirds of a lease after which other proxies no
+	// longer wait for a silent proxy.
+	standstill = 3 * time.Second
+	// pulseInterval is how often the process notes that it runs, pulseLate how late a beat may come.
+	pulseInterval = 100 * time.Millisecond
+	pulseLate     = 300 * time.Millisecond
+	// steadyFor is how long a pulse must have been steady before this proxy judges another one: long
+	// enough that the other proxy misses silentAfter answers.
 	steadyFor = silentAfter*listenTimeout + listenEvery
 )
 
 // pulse tells whether this process gets the processor when it wants it. A process that was
-// stopped, or whose machine has too much to do, has a late beat. The zero value has had none.
+// stopped, or whose machine has too much to do, has a late beat. A pulse compares wall clocks
+// because those also run while a whole machine sleeps.
 type pulse struct {
-	late atomic.Pointer[time.Time] // when the last late beat came
+	last atomic.Int64 // when the last beat came, in nanoseconds
+	late atomic.Int64 // when the last beat came that was late, 0 if none was
 }
 
-// beat keeps the pulse going until ctx ends.
-func (p *pulse) beat(ctx context.Context) {
-	tick := time.NewTicker(pulseEvery)
-	defer tick.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := time.Now()
-		p.note(last, now)
-		last = now
+// beat notes that the process runs.
+func (p *pulse) beat(now time.Time) {
+	last := p.last.Swap(now.UnixNano())
+	if d := now.UnixNano() - last; last != 0 && time.Duration(d) > pulseInterval+pulseLate {
+		p.late.Store(now.UnixNano())
 	}
 }
 
-// note takes a beat and the one before.
-func (p *pulse) note(last, now time.Time) {
-	if now.Sub(last) > pulseEvery+pulseLate {
-		p.late.Store(&now)
-	}
+// stoodStill reports whether the last beat is so old that the directory must be looked at again.
+func (p *pulse) stoodStill(now time.Time) bool {
+	d := time.Duration(now.UnixNano() - p.last.Load())
+	return d > standstill || d < -standstill
 }
 
 // steady reports whether no beat was late for the last while.
-func (p *pulse) steady() bool {
-	late := p.late.Load()
-	return late == nil || time.Since(*late) > steadyFor
+func (p *pulse) steady(now time.Time) bool {
+	d := time.Duration(now.UnixNano() - p.late.Load())
+	return d > steadyFor || d < 0 // the clock was put back
 }

@@ -111,7 +111,7 @@ func New(cfg Config) (*Server, error) {
 	poolCtx, stopPool := context.WithCancel(context.Background())
 	s.stopPool = stopPool
 	s.poolDone.Go(s.kept("pool", func(context.Context) { _ = p.Run(poolCtx) }))
-	s.keeper.pulse.Store(time.Now().UnixNano())
+	s.keeper.pulse.beat(time.Now())
 	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))

@@ -41,7 +41,6 @@ const (
 
 // silent is what is known of the other proxies.
 type silent struct {
-	pulse pulse
 	mu    sync.Mutex
 	peers map[string]*peerLife
 }
@@ -71,7 +70,6 @@ func (k *keeper) listenToPeers(ctx context.Context) {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(k.s.guarded("pulse", func() { k.silent.pulse.beat(ctx) }))
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
 	var others []directory.Proxy
@@ -94,7 +92,7 @@ func (k *keeper) listenToPeers(ctx context.Context) {
 				defer k.silent.end(other.ID)
 				for k.silent.hear(other.ID, func(known uint64) (peer.Backends, error) { return backendsOf(ctx, other, known) }) {
 				}
-				if k.silent.missed(other.ID) >= silentAfter && k.silent.pulse.steady() && ctx.Err() == nil {
+				if k.silent.missed(other.ID) >= silentAfter && k.pulse.steady(time.Now()) && ctx.Err() == nil {
 					k.endLeftBy(ctx, other.ID)
 				}
 			}))
