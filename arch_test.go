@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover"},
 	{"console/dialogue"},
 	{"console"},
-	{"heat", "deadlock", "reshard/carrier"},
+	{"deadlock", "reshard/carrier"},
 	{"schema"},
 	{"executor"},
 	{"finish", "sequence", "twopc"},
@@ -46,11 +46,11 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
-	{"pgerr", "quote", "memo", "tally", "span", "rebalance"},
+	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

@@ -37,6 +37,7 @@ type Config struct {
 	Log     Log         `yaml:"log"`
 
 	Statements Statements `yaml:"statements"`
+	Heat       Heat       `yaml:"heat"`
 	Tracing    Tracing    `yaml:"tracing"`
 }
 
@@ -201,6 +202,20 @@ type Statements struct {
 	MaxBytes Size `yaml:"max_bytes"`
 }
 
+// Heat is about weft.hot_keys, weft.heat, weft.load and weft.skew, which say what is hot.
+type Heat struct {
+	// Samples is how many statements per second are sampled to find that out. 0: none.
+	Samples int `yaml:"samples"`
+	// Keys says whether the values of hot keys are shown: KeysShown or KeysHashed.
+	Keys string `yaml:"keys"`
+}
+
+// What weft.hot_keys shows of keys.
+const (
+	KeysShown  = "shown"  // their values, to those who may see all
+	KeysHashed = "hashed" // names that tell nothing of their values
+)
+
 // Tracing sends traces to an OpenTelemetry collector: sessions, their statements,
 // and what each shard did for them.
 type Tracing struct {
@@ -251,6 +266,7 @@ func Default() Config {
 		Log: Log{Level: "info", Format: "text"},
 
 		Statements: Statements{MaxBytes: 16 << 20},
+		Heat:       Heat{Samples: 2000, Keys: KeysShown},
 		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

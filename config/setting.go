@@ -18,7 +18,7 @@ type Setting struct {
 
 // reloaded are the keys that take effect when the file is read again, with all
 // that is below them. The others need a restart.
-var reloaded = []string{"admin_users", "proxy_protocol", "tls", "auth", "pool", "gather", "limits", "log.level", "log.slow_statement", "statements", "tracing.ratio"}
+var reloaded = []string{"admin_users", "proxy_protocol", "tls", "auth", "pool", "gather", "limits", "log.level", "log.slow_statement", "statements", "heat", "tracing.ratio"}
 
 // Reloads reports whether a change of a key takes effect when the file is read
 // again.

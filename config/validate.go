@@ -58,6 +58,8 @@ func (c Config) problems() Problems {
 	ps.between("gather.max_parallel_shards", c.Gather.MaxParallelShards, 0, 100_000)
 	c.Limits.problems(&ps)
 	c.Statements.problems(&ps)
+	ps.between("heat.samples", c.Heat.Samples, 0, 100_000)
+	ps.choice("heat.keys", c.Heat.Keys, KeysShown, KeysHashed)
 	c.Tracing.problems(&ps)
 	if c.Log.SlowStatement < 0 {
 		ps.add("log.slow_statement", "must not be negative")

@@ -83,6 +83,23 @@ func (*source) Buckets(_ context.Context, sizes bool) []console.Bucket {
 	return []console.Bucket{{Number: 0, Shard: "s1", Known: sizes, Rows: 4, Bytes: 40, MovingTo: "s2"}, {Number: 1, Shard: "s2", Known: sizes}}
 }
 
+func (*source) Heat(_ context.Context, values bool) console.Heat {
+	w := console.Work{Reads: 4, Writes: 1, Failed: 0.5, Rows: 9, Bytes: 100, Busy: 2.5}
+	key := ""
+	if values {
+		key = "<b>seven</b>\x1b[31m"
+	}
+	return console.Heat{
+		Keys: []console.HotKey{
+			{Work: w, Database: "app", Tables: []string{"t"}, Key: key, Bucket: 3, Shard: "s1", OfShard: 0.5, Share: 0.25, Error: 0.01, Median: 1, NinetyNinth: 2, Since: since},
+			{Work: w, Database: "other", Tables: []string{}, Since: since},
+		},
+		Buckets: []console.HotBucket{{Work: w, Database: "app", Number: 3, Shard: "s1", Share: 0.5, OverMean: 9, TopKey: 0.75}, {Database: "other"}},
+		Shards:  []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4}},
+		Skews:   []console.Skew{{Database: "app", Class: "read", Evenness: 0.5, Effective: 3, Buckets: 8, Gini: 0.4, TopBucket: 3, TopShare: 0.5, TopKey: 0.25, ShardsOverMean: 2, CrossShard: 0.1, Scatter: 0.05, TwoPhase: 0.01}, {Database: "other", TopBucket: -1}},
+	}
+}
+
 func (s *source) PauseMoves(context.Context) (int, error) {
 	s.did = append(s.did, "pause moves")
 	return 2, nil
@@ -152,6 +169,10 @@ func TestShow(t *testing.T) {
 		{"SHOW MOVES", "j|app|move|running||{\"s1\"}|{\"s2\"}|1|4|10|99|2.5|2024-02-03 03:05:06.000007+00|0|0|3|0|2|1|somebody|a|p1|2024-02-03 03:05:06.000007+00|\nk|other|"},
 		{"SHOW ROUNDS", "5|j|app|2024-02-03 03:05:06.000007+00|s1 -> s2: 0|1|carried|10|99|1.5|0.5\n"},
 		{"show buckets", "0|s1|4|40|s2\n1|s2|0|0|\n"},
+		{"SHOW KEYS", `app|{"t"}|<b>seven</b>\u001b[31m|3|s1|4|1|0.5|9|100|2.5|0.5|0.25|0.01|1|2|2024-02-03 03:05:06.000007+00` + "\nother|{}||0||"},
+		{"show heat", "app|3|s1|4|1|0.5|9|100|2.5|0.5|9|0.75\nother|"},
+		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4\n"},
+		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01\nother||0|0|0|0||"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {
 		got, err := console.Run(t.Context(), tc.line, &source{})
@@ -244,8 +265,32 @@ func TestViewer(t *testing.T) {
 	if got := text(console.Named("buckets").Table(t.Context(), src, viewer)); got != "0|s1|||s2\n1|s2|||\n" {
 		t.Errorf("everybody makes weft read what buckets hold:\n%s", got)
 	}
+	for _, name := range []string{"hot_keys", "heat", "skew"} {
+		if got := text(console.Named(name).Table(t.Context(), src, viewer)); strings.Contains(got, "seven") || strings.Contains(got, "other") || !strings.HasPrefix(got, "app|") {
+			t.Errorf("%s shows values, or other databases, to everybody:\n%s", name, got)
+		}
+	}
+	if got := text(console.Named("hot_keys").Table(t.Context(), src, viewer)); !strings.Contains(got, "<insufficient privilege>") {
+		t.Errorf("weft.hot_keys:\n%s", got)
+	}
 	if got := text(console.Named("settings").Table(t.Context(), src, console.Viewer{User: "b"})); strings.Contains(got, "6432") {
 		t.Errorf("settings are shown to everybody:\n%s", got)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                         "",
+		"<img src=x onerror=y> é😀": "<img src=x onerror=y> é😀",
+		"a\x00b\x1b]0;t\x07\r\n":   `a\u0000b\u001b]0;t\u0007\u000d\u000a`,
+		"\u202egnp.exe\u200b":      `\u202egnp.exe\u200b`,
+		"\xff\xc3(":                `\xff\xc3(`,
+		"\ufffd":                   `\ufffd`,
+		"\u00a0":                   `\u00a0`,
+	} {
+		if got := console.Printable(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
 	}
 }
 

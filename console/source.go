@@ -27,6 +27,8 @@ type Source interface {
 	// Buckets lists the buckets of the viewer's database. With sizes, the shards are asked what
 	// they hold.
 	Buckets(ctx context.Context, sizes bool) []Bucket
+	// Heat asks all proxies which keys, buckets and shards are hot; with values, for values of keys.
+	Heat(ctx context.Context, values bool) Heat
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

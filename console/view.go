@@ -25,7 +25,9 @@ func (w *View) Table(ctx context.Context, src Source, v Viewer) Table {
 }
 
 // Views are all of them.
-var Views = []*View{
+var Views = append(plainViews, heatViews...)
+
+var plainViews = []*View{
 	{
 		"sessions", "CLIENTS", "the clients of this proxy, what they do and why they keep a backend",
 		[]Column{

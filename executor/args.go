@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"weft/datum"
+	"weft/heat"
 	"weft/parser"
 	"weft/plan"
 )
@@ -30,6 +31,11 @@ type Args struct {
 	// ASCII says that client_encoding or the server's encoding is not UTF8, so only values of
 	// plain ASCII are known to be stored as they were sent.
 	ASCII bool
+
+	// Watch are the keys whose values are wanted, and Database is the database that the plan is for.
+	// Nil for none.
+	Watch    *heat.Watch
+	Database string
 }
 
 // Params is a view of the parameters in the body of a Bind message.

@@ -47,6 +47,7 @@ type Binder struct {
 	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
 	Noting  bool
 	touched []int
+	used    used
 
 	buf     []byte         // values of literals
 	offsets []int          // offsets of parameters in Params
@@ -121,7 +122,7 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
 	b.shards.reset(snap)
-	b.missing, b.buckets, b.touched, b.every = nil, 0, b.touched[:0], false
+	b.missing, b.buckets, b.touched, b.every, b.used.count = nil, 0, b.touched[:0], false, 0
 	if cap(b.touched) > maxKeep/8 {
 		b.touched = nil
 	}
@@ -348,8 +349,10 @@ func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 		if err != nil {
 			return b.noPlace(in, err)
 		}
-		err = b.bucket(in, b.snap.BucketOf(id))
+		bucket := b.snap.BucketOf(id)
+		err = b.bucket(in, bucket)
 		b.last = id.Bucket(b.bits)
+		b.use(in, bucket, uint64(id), keys)
 		return err
 	}
 	var err error
@@ -425,6 +428,7 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 				return pgerr.New(pgerr.InternalError, "an entry of lookup %q points to a bucket that does not exist, in version %d of the directory",
 					in.Table.Lookup, b.snap.Version).WithDetail("The rows of table %q with that key cannot be found.", in.Table.Name)
 			}
+			b.use(in, bucket, hash(r.Key), keys)
 			return b.bucket(in, bucket)
 		}
 		if in.Stored {
@@ -433,7 +437,9 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 	}
 	// A stored row always has an entry, and an entry that another proxy makes meanwhile gets this
 	// same default bucket.
-	return b.bucket(in, r.Default.Bucket(b.bits))
+	bucket := r.Default.Bucket(b.bits)
+	b.use(in, bucket, hash(r.Key), keys)
+	return b.bucket(in, bucket)
 }
 
 // everyShard adds all shards that may have rows of an instance: all there are, or those that have buckets of the

@@ -144,14 +144,7 @@ func spell(row []datum.Key, columns []vindex.Column) (string, bool) {
 			out = append(out, ':')
 		}
 		text := k.AppendText(nil)
-		switch columns[i].Type {
-		case datum.Date, datum.Timestamp, datum.Timestamptz:
-			at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-			if n := k.Int(); columns[i].Type == datum.Date {
-				at = at.AddDate(0, 0, int(n))
-			} else {
-				at = time.UnixMicro(at.UnixMicro() + n).UTC()
-			}
+		if at, timed := moment(k, columns[i].Type); timed {
 			if at.Year() < 1 || at.Year() > 9999 {
 				return "", false // infinite, or a year that the format cannot write
 			}
@@ -162,6 +155,18 @@ func spell(row []datum.Key, columns []vindex.Column) (string, bool) {
 	return string(out), true
 }
 
+// moment returns the day or the time that a key of that type is. It reports false for other types.
+func moment(k datum.Key, typ datum.Type) (at time.Time, timed bool) {
+	at = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	switch typ {
+	case datum.Date:
+		return at.AddDate(0, 0, int(k.Int())), true
+	case datum.Timestamp, datum.Timestamptz:
+		return time.UnixMicro(at.UnixMicro() + k.Int()).UTC(), true
+	}
+	return at, false
+}
+
 // found adds the shards of an instance by its lookup. It reports false if the lookup has not been
 // asked, or its answer is unsure.
 func (b *Binder) found(in *plan.Instance) (done bool, err error) {
@@ -170,9 +175,11 @@ func (b *Binder) found(in *plan.Instance) (done bool, err error) {
 		return false, nil
 	}
 	for _, id := range f.IDs {
-		if err := b.bucket(in, b.snap.BucketOf(id)); err != nil {
+		bucket := b.snap.BucketOf(id)
+		if err := b.bucket(in, bucket); err != nil {
 			return true, err
 		}
+		b.useBucket(bucket)
 	}
 	return true, nil
 }

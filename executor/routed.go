@@ -48,6 +48,7 @@ func (b *Binder) routed(in *plan.Instance) (done bool, err error) {
 		if err := b.bucket(in, bucket); err != nil {
 			return true, err
 		}
+		b.useBucket(bucket)
 		if err := b.isolated(in, b.snap.Within(bucket)); err != nil {
 			return true, err
 		}

@@ -127,6 +127,8 @@ type Table struct {
 	Group string
 	// IDs are the table's routed ids. Nil for none.
 	IDs *IDs
+	// Colocation is the same for tables of a database whose rows with equal keys are on one shard.
+	Colocation uint32
 }
 
 // IDs are routed ids: int8 values from From on that name the bucket of their row in their low

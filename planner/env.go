@@ -77,7 +77,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 			continue
 		}
 		t := &table{
-			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name, Group: d.Group},
+			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name, Group: d.Group, Colocation: d.Colocation()},
 			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex, buckets: snap.BucketCount,
 		}
 		if d.IDs.Column != "" {

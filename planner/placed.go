@@ -24,7 +24,7 @@ type placed struct {
 func (ts *Tables) place(snap *directory.Snapshot, database string) {
 	for _, f := range snap.Placed(database) {
 		d := f.Table()
-		t := &table{Table: plan.Table{Schema: d.Schema, Name: d.Name, Lookup: d.Vindex.Name}, keys: d.Columns, vindex: d.Vindex}
+		t := &table{Table: plan.Table{Schema: d.Schema, Name: d.Name, Lookup: d.Vindex.Name, Colocation: d.Colocation()}, keys: d.Columns, vindex: d.Vindex}
 		t.Vindex, t.broken = makeVindex(&d, snap.BucketCount)
 		if ts.functions == nil {
 			ts.functions = map[catalog.Name]*placed{}

@@ -72,7 +72,7 @@ func (l *Lane) insist(ctx context.Context, want Want, err error) (*Conn, error) 
 	began := time.Now()
 	most := sh.pool.conf().QueueTimeout
 	sh.pool.stats.Waits.Add(1)
-	defer func() { sh.Queued.Add(want.Session, int64(time.Since(began))) }()
+	defer sh.queued(want.Session, want.Waited, began)
 	var room time.Time // when a connection was last closed to make room
 	for pause := crowdedPause; ; pause = min(2*pause, crowdedPauseMax) {
 		full := reached(err)

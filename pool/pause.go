@@ -55,7 +55,7 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want) error {
 	defer timeout.Stop()
 	began := time.Now()
 	sh.pool.stats.Waits.Add(1)
-	defer func() { sh.Queued.Add(want.Session, int64(time.Since(began))) }()
+	defer sh.queued(want.Session, want.Waited, began)
 	select {
 	case <-g.opened:
 		return nil

@@ -66,6 +66,17 @@ type Want struct {
 	Login bool
 	// Cancel ends the wait for a connection when it delivers.
 	Cancel <-chan struct{}
+	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
+	Waited *int64
+}
+
+// queued counts the time that a session has waited for a connection to the shard.
+func (sh *Shard) queued(session int32, waited *int64, since time.Time) {
+	t := int64(time.Since(since))
+	sh.Queued.Add(session, t)
+	if waited != nil {
+		*waited += t
+	}
 }
 
 // waiter is a session in the queue. Its channel ready delivers a connection, or nil for the right
@@ -174,7 +185,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	timeout := time.NewTimer(sh.pool.conf().QueueTimeout)
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
-	defer func() { sh.Queued.Add(w.want.Session, int64(time.Since(w.since))) }()
+	defer sh.queued(w.want.Session, w.want.Waited, w.since)
 	var nudges <-chan time.Time
 	if w.want.Underway {
 		sh.pool.rights.wait(w.want.Session, true)

@@ -19,11 +19,12 @@ type account struct {
 	shards    []string    // the shards of run's legs
 	allowance allowance   // the session's part of the memory for all clients' messages
 	traced    *span.Session
-	parent    string                   // the traceparent of the last text
-	parts     []span.Part              // the parts of the running statement, if it is traced
-	bound     bound1                   // the unnamed portal
-	portals   map[string]*parser.Facts // the named portals
-	answered  int64                    // when the last Execute was answered
+	parent    string      // the traceparent of the last text
+	parts     []span.Part // the parts of the running statement, if it is traced
+	bound     bound1      // the unnamed portal
+	portals   map[string]*namedPortal
+	warm      warming
+	answered  int64 // when the last Execute was answered
 	// shown is the statement that ran last, and shownAt since when it runs; negative
 	// once it has ended. Other goroutines read them.
 	shown   atomic.Pointer[parser.Facts]

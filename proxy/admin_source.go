@@ -22,6 +22,8 @@ type adminSource struct {
 	// database is the asking client's database. Databases with declared tables are listed in any
 	// case.
 	database string
+	// silent, if not nil, tells the client about proxies that have not answered.
+	silent func(errs []error, consequence string)
 }
 
 var _ console.Control = adminSource{}
@@ -202,7 +204,7 @@ func (a adminSource) Tables() []console.Sharded {
 
 // Statements implements console.Source.
 func (a adminSource) Statements() []console.Statement {
-	all := a.srv.statements.All()
+	all := a.srv.counts.statements.All()
 	out := make([]console.Statement, len(all))
 	for i, c := range all {
 		text := parser.Statement(c.Norm)

@@ -8,7 +8,6 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
-	"weft/tally"
 	"weft/wire"
 )
 
@@ -27,7 +26,7 @@ func (ps *portals) onBind(length int) error {
 	if err := ps.s.account.takeIn(need, messageCost); err != nil {
 		return err
 	}
-	ps.s.account.bound.at = tally.Now()
+	ps.s.account.beginBind()
 	body := ps.s.client.Buffered()[wire.HeaderLen:need]
 	portal, name, rest, ok := wire.BindNames(body)
 	if !ok && whole {

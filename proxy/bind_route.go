@@ -119,6 +119,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 
 // bindEnd is routeBind for a statement that ends the block.
 func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
+	ps.s.account.noteEnding(ps.s.tx.writer != nil)
 	err = ps.s.commit.mayChain(f)
 	if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
 		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsAgreed})

@@ -70,10 +70,16 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
 		return nil, nil, err
 	}
+	if r.args.Watch = rt.s.srv.counts.heat.watch.Load(); r.args.Watch != nil {
+		r.args.Database = rt.s.db.Name
+	}
 	rt.touch.routed = rt.snap
 	shards, err := r.bind.Bind(p, rt.snap, &r.args)
 	if err != nil {
 		return nil, nil, err
+	}
+	if in.how != asParse {
+		rt.s.account.noteUsed(r.bind.Used(), p.Writes)
 	}
 	one, ok := shards.One()
 	if !ok {

@@ -82,11 +82,10 @@ type Config struct {
 	FactsBytes int64
 	// PlanBytes bounds the memory of plans. Default 64 MiB.
 	PlanBytes int64
-	// StatementBytes bounds the memory of the counts by statement. Default 16 MiB.
-	StatementBytes int64
-	// SlowStatement is the duration from which on a statement is logged. Default 0: no statement
-	// is.
-	SlowStatement time.Duration
+	// Statements says what is counted and logged of statements.
+	Statements Statements
+	// Heat says which statements are sampled, to find hot keys, buckets and shards.
+	Heat Heat
 	// Tracer receives the traces of sessions. Nil: sessions are not traced.
 	Tracer *span.Tracer
 	// Version is the version of weft, for SHOW VERSION. Default "dev".
@@ -104,6 +103,22 @@ type Config struct {
 	Panics *Panics
 	// Metrics receives the proxy's metrics; nil for none.
 	Metrics prometheus.Registerer
+}
+
+// Statements says what is counted and logged of statements.
+type Statements struct {
+	// Bytes bounds the memory of the counts by statement. Default 16 MiB.
+	Bytes int64
+	// Slow is the duration from which on a statement is logged. Default 0: no statement is.
+	Slow time.Duration
+}
+
+// Heat says which statements are sampled, to find hot keys, buckets and shards.
+type Heat struct {
+	// Samples is how many statements are sampled per second. Default 0: none.
+	Samples int
+	// Hashed says that values of keys are not kept, and not shown.
+	Hashed bool
 }
 
 // Gather holds the defaults of weft's own session parameters.
@@ -168,8 +183,8 @@ func (c Config) withDefaults() Config {
 	if c.PlanBytes == 0 {
 		c.PlanBytes = 64 << 20
 	}
-	if c.StatementBytes == 0 {
-		c.StatementBytes = 16 << 20
+	if c.Statements.Bytes == 0 {
+		c.Statements.Bytes = 16 << 20
 	}
 	if c.Version == "" {
 		c.Version = "dev"
@@ -198,6 +213,9 @@ func (c Config) Validate() error {
 	}
 	if c.Gather.MaxBytes < 0 || c.Gather.MaxParallelShards < 0 {
 		errs = append(errs, errors.New("proxy: bounds of a gather must not be negative"))
+	}
+	if c.Heat.Samples < 0 {
+		errs = append(errs, errors.New("proxy: samples per second must not be negative"))
 	}
 	if c.MaxClients < 0 || c.MaxClientsPerUser < 0 || c.MaxClientsPerDatabase < 0 || c.AuthFailures < 0 || c.StartupTimeout < 0 || c.DrainTimeout < 0 || c.MaxQueryBytes < 0 {
 		errs = append(errs, errors.New("proxy: limits must not be negative"))

@@ -140,6 +140,7 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 	want := pool.Want{
 		Grows:    !underway && (h.s.tx.isOpen() || h.s.reach.interrupt.active),
 		Underway: underway, Since: since, Session: h.s.id, Prefer: prefer, Placeholders: h.s.record.placeholders, Settings: h.s.record.settings, Cancel: h.s.reach.cancelled,
+		Waited: &h.s.account.warm.queued,
 	}
 	c, err := h.s.reach.queueFor(l, want)
 	for err == nil {

@@ -394,7 +394,7 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 			lost = l.err
 		}
 	}
-	ls.s.account.addLegs(legs)
+	ls.s.account.addLegs(legs, bytes)
 	ls.s.srv.metrics.gathered.Add(ls.s.id, bytes)
 	ls.s.reach.forgetLegs()
 	for _, l := range legs {

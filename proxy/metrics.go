@@ -45,7 +45,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		m.commits[i] = tally.NewHistogram(tally.Durations)
 	}
 	if reg != nil {
-		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &runCollector{srv: s, m: m})
+		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &runCollector{srv: s, m: m}, &heatCollector{srv: s})
 	}
 	return m
 }
@@ -111,7 +111,7 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(descPlanMisses, c.srv.memory.plans.Misses())
 	counter(descParsed, c.srv.memory.texts.Misses())
 	ch <- prometheus.MustNewConstMetric(descPlanBytes, prometheus.GaugeValue, float64(c.srv.memory.plans.Bytes()))
-	st := c.srv.statements.State()
+	st := c.srv.counts.statements.State()
 	ch <- prometheus.MustNewConstMetric(descTracked, prometheus.GaugeValue, float64(st.Statements))
 	counter(descTrackedOut, st.Dropped)
 	c.collectMoves(ch)

@@ -73,7 +73,7 @@ func (rt *routing) showOwnTo(l *leg, f *parser.Facts) error {
 
 // ownJSON returns the rows of weft's views that a text reads, by name of the view.
 func (rt *routing) ownJSON(f *parser.Facts) string {
-	src := adminSource{srv: rt.s.srv, database: rt.s.db.Name}
+	src := adminSource{srv: rt.s.srv, database: rt.s.db.Name, silent: rt.warnSilent}
 	viewer := console.Viewer{User: rt.s.login.user, Database: rt.s.db.Name, All: rt.monitors(rt.s.srv.ctx)}
 	out := []byte{'{'}
 	for _, r := range f.Relations {

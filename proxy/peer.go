@@ -26,6 +26,8 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		return json.Marshal(peer.Backends{List: list, Opened: opened})
 	case q.Blockers:
 		return json.Marshal(s.moving.holds.blockers())
+	case q.Heat:
+		return json.Marshal(s.counts.heat.report(q.All))
 	case q.Reset:
 		s.resetStatements(q.User, q.All)
 	case q.Kill && q.Session != 0:
@@ -43,5 +45,5 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 
 // resetStatements forgets what statements have cost: all statements, or those of one user.
 func (s *Server) resetStatements(user string, all bool) {
-	s.statements.Reset(func(o tally.Owner) bool { return all || o.User == user })
+	s.counts.statements.Reset(func(o tally.Owner) bool { return all || o.User == user })
 }

@@ -22,7 +22,7 @@ func (s *Server) Reconfigure(next Config) error {
 	if err := s.pool.Reconfigure(next.Pool); err != nil {
 		return err
 	}
-	s.statements.Resize(next.StatementBytes)
+	s.counts.statements.Resize(next.Statements.Bytes)
 	s.now.Store(&next)
 	return nil
 }

@@ -77,6 +77,7 @@ func (p *pipe) relay(endless bool) error {
 		}
 		if n > 0 {
 			if !o.injected {
+				p.s.account.notePassed(o, n)
 				if err := p.s.out.pass(b[:n]); err != nil {
 					return err
 				}

@@ -203,6 +203,7 @@ func (rt *routing) beginQuery(text []byte, n int) error {
 
 // endQuery ends the block on all shards.
 func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
+	rt.s.account.noteEnding(rt.s.tx.writer != nil)
 	if err := rt.s.commit.mayChain(f); err != nil {
 		return rt.refuseQuery(err, n)
 	}

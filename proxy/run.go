@@ -19,6 +19,9 @@ type run struct {
 	facts  *parser.Facts // nil: the text is not known
 	began  int64         // as tally.Now tells it; 0: no statement is under way
 	rows   int64
+	bytes  int64 // that went to the client
+	queued int64 // how long it has waited for backends
+	usage  usage
 	shards int32
 	limit  int32 // the row limit of an Execute
 	kind   tally.Kind
@@ -31,6 +34,7 @@ type run struct {
 func (a *account) beginRun() {
 	t := tally.Now()
 	a.run, a.shards = run{began: t, simple: true}, a.shards[:0]
+	a.warm.begin()
 	a.shownAt.Store(t)
 }
 
@@ -52,9 +56,16 @@ func (a *account) noteBound(portal []byte, f *parser.Facts) {
 		return
 	}
 	if a.portals == nil {
-		a.portals = map[string]*parser.Facts{}
+		a.portals = map[string]*namedPortal{}
 	}
-	a.portals[string(portal)] = f
+	a.warm.portal = &namedPortal{f, a.warm.usage}
+	a.portals[string(portal)] = a.warm.portal
+}
+
+// beginBind notes that a Bind begins.
+func (a *account) beginBind() {
+	a.bound.at = tally.Now()
+	a.warm.begin()
 }
 
 // bound1 is the text that was bound or parsed last.
@@ -66,9 +77,12 @@ type bound1 struct {
 // beginExecute notes that an Execute begins.
 func (a *account) beginExecute(body []byte) {
 	name, rest, _ := wire.CString(body)
-	f := a.bound.facts
+	f, at := a.bound.facts, a.warm.usage
 	if len(name) > 0 {
-		f = a.portals[string(name)]
+		f, at = nil, usage{}
+		if p := a.portals[string(name)]; p != nil {
+			f, at = p.facts, p.usage
+		}
 	}
 	t := a.bound.at
 	if a.bound.at = 0; t == 0 { // the portal has been executed before
@@ -76,7 +90,8 @@ func (a *account) beginExecute(body []byte) {
 		a.shown.Store(f)
 		a.shownAt.Store(t)
 	}
-	a.run, a.shards = run{facts: f, began: t}, a.shards[:0]
+	a.run, a.shards = run{facts: f, began: t, usage: at, queued: a.warm.queued}, a.shards[:0]
+	a.warm.queued = 0
 	if len(rest) == 4 {
 		a.run.limit = int32(rest[0])<<24 | int32(rest[1])<<16 | int32(rest[2])<<8 | int32(rest[3])
 	}
@@ -120,9 +135,11 @@ func (a *account) runsAs(k tally.Kind) {
 // addShards notes that the statement under way concerns n shards.
 func (a *account) addShards(n int) { a.run.shards = max(a.run.shards, int32(n)) }
 
-// addLegs notes the shards on which the run has had legs.
-func (a *account) addLegs(legs []*leg) {
+// addLegs notes the shards on which the run has had legs, and the bytes of the rows that came from
+// them.
+func (a *account) addLegs(legs []*leg, bytes int64) {
 	a.addShards(len(legs))
+	a.run.bytes += bytes
 	for _, l := range legs {
 		if name := l.conn.Shard(); !slices.Contains(a.shards, name) {
 			a.shards = append(a.shards, name)
@@ -138,6 +155,9 @@ func (a *account) endRun() {
 	}
 	now := tally.Now()
 	a.run = run{}
+	if r.queued += a.warm.queued; r.simple {
+		r.usage = a.warm.usage
+	}
 	sh := a.shard
 	a.shard = nil
 	a.charge(&r, sh, now, now-r.began, false)
@@ -160,12 +180,13 @@ func (a *account) charge(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
 	if r.kind == tally.Shard && r.facts != nil && endsTx(r.facts) {
 		r.kind = tally.Commit
 	}
-	if slow := a.s.srv.conf().SlowStatement; slow > 0 && took >= int64(slow) {
+	if slow := a.s.srv.conf().Statements.Slow; slow > 0 && took >= int64(slow) {
 		a.logSlow(r, sh, took)
 	}
 	if a.isTraced() {
 		a.trace(r, sh, now, took)
 	}
+	a.warmed(r, sh, took)
 	m := a.s.srv.metrics
 	m.kinds[r.kind].Add(a.s.id, took)
 	if sh != nil && (r.kind == tally.Shard || r.kind == tally.Commit) {
@@ -174,7 +195,7 @@ func (a *account) charge(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
 	if r.facts == nil || r.facts.Norm == "" {
 		return
 	}
-	st := a.s.srv.statements.Find(&r.facts.Tally, a.owner, r.facts.Norm)
+	st := a.s.srv.counts.statements.Find(&r.facts.Tally, a.owner, r.facts.Norm)
 	if st == nil {
 		return
 	}

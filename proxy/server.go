@@ -28,16 +28,16 @@ import (
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg        Config // as it was at the start; conf is the one in effect
-	now        atomic.Pointer[Config]
-	log        *slog.Logger
-	pool       *pool.Pool
-	memory     memory
-	sequences  *sequence.Allocator
-	mover      *schema.Mover
-	metrics    *metrics
-	panics     *Panics
-	statements *tally.Table
+	cfg       Config // as it was at the start; conf is the one in effect
+	now       atomic.Pointer[Config]
+	log       *slog.Logger
+	pool      *pool.Pool
+	memory    memory
+	sequences *sequence.Allocator
+	mover     *schema.Mover
+	metrics   *metrics
+	panics    *Panics
+	counts    counts
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
@@ -66,6 +66,12 @@ type Server struct {
 	moving   moving
 	keeper   keeper
 	left     *leftover.Keeper // ends transactions that were left over
+}
+
+// counts is what is counted of statements.
+type counts struct {
+	statements *tally.Table
+	heat       *warmth
 }
 
 // memory is what sessions share about texts they have seen, so that it is found out once.
@@ -102,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.left = newLeftover(s)
-	s.statements = tally.NewTable(cfg.StatementBytes)
+	s.counts = counts{tally.NewTable(cfg.Statements.Bytes), newWarmth()}
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -114,6 +120,7 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.pulse.beat(time.Now())
 	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
+	s.wg.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }) }))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
 	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.watchRounds))

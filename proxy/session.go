@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"weft/heat"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -77,6 +78,7 @@ func newSession(srv *Server, client *wire.Stream, startup *wire.Packet, user, da
 	s.copy.s, s.gather.explain.s, s.every.s, s.util.s = s, s, s, s
 	s.reach.cancelled = make(chan struct{}, 1)
 	s.account.owner = tally.Owner{User: user, Database: database}
+	s.account.warm.meter = heat.NewMeter()
 	return s
 }
 

@@ -47,6 +47,7 @@ var ownSteps = []string{
 	sqlFile("own/14_moves"),
 	sqlFile("own/15_fence"),
 	sqlFile("shards"),
+	sqlFile("own/17_heat"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

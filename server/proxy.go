@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/auth"
+	"weft/config"
 	"weft/directory"
 	"weft/proxy"
 )
@@ -49,8 +50,8 @@ func (p parts) proxyConfig() proxy.Config {
 		ReadyShards:           float64(cfg.HTTP.ReadyShards),
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
 		Memory:                int64(cfg.Limits.Memory),
-		StatementBytes:        int64(cfg.Statements.MaxBytes),
-		SlowStatement:         cfg.Log.SlowStatement,
+		Statements:            proxy.Statements{Bytes: int64(cfg.Statements.MaxBytes), Slow: cfg.Log.SlowStatement},
+		Heat:                  proxy.Heat{Samples: cfg.Heat.Samples, Hashed: cfg.Heat.Keys == config.KeysHashed},
 		Version:               p.opt.Version,
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,

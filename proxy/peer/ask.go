@@ -40,6 +40,8 @@ type Question struct {
 	Known    uint64 `json:"known,omitempty"`
 	// Blockers: the sessions that are in the way of moves of rows.
 	Blockers bool `json:"blockers,omitempty"`
+	// Heat: which keys, buckets and shards are hot; with values of keys if All.
+	Heat bool `json:"heat,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
 }

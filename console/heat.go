@@ -1,0 +1,241 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Heat is what is known of the work that keys, buckets and shards have now, of all proxies together.
+// Amounts are per second.
+type Heat struct {
+	Keys    []HotKey
+	Buckets []HotBucket
+	Shards  []ShardLoad
+	Skews   []Skew
+}
+
+// Work is an amount of work per second.
+type Work struct {
+	Reads, Writes, Failed, Rows, Bytes float64
+	Busy                               float64 // milliseconds of backends
+}
+
+// HotKey is one value of a shard key.
+type HotKey struct {
+	Work
+	Database            string
+	Tables              []string // that have the key
+	Key                 string   // a value, or a name for it; "" if it is not known yet
+	Bucket              int64
+	Shard               string
+	OfShard             float64 // share of the work of its shard
+	Share, Error        float64 // share of the work in its database, and by how much that may be off
+	Median, NinetyNinth float64 // of the time that statements keep a backend busy, in milliseconds
+	Since               time.Time
+}
+
+// HotBucket is one bucket of a database that has work.
+type HotBucket struct {
+	Work
+	Database string
+	Number   int64
+	Shard    string
+	Share    float64 // of the work on all buckets of the database
+	OverMean float64 // how many times the work of the mean bucket
+	TopKey   float64 // share of the bucket's heaviest key
+}
+
+// ShardLoad is the work of one shard.
+type ShardLoad struct {
+	Work
+	Shard                       string
+	Share                       float64
+	OverMean                    float64 // how many times the work of the mean shard, weights considered
+	Median, NinetyNinth         float64 // of the time that statements keep a backend busy, in milliseconds
+	WaitMedian, WaitNinetyNinth float64 // of the time that statements wait for a backend
+}
+
+// Skew says how evenly the work of one class is spread over the buckets of a database.
+type Skew struct {
+	Database, Class     string // read, write or all
+	Evenness, Gini      float64
+	Effective           float64
+	Buckets             int64
+	TopBucket           int64 // -1 for none
+	TopShare            float64
+	TopKey              float64
+	ShardsOverMean      float64
+	CrossShard, Scatter float64
+	TwoPhase            float64
+}
+
+// heatViews are the views about heat.
+var heatViews = []*View{
+	{
+		"hot_keys", "KEYS", "the values of shard keys that statements use most, now",
+		[]Column{
+			{"database", Text},
+			{"tables", Texts},
+			{"key", Text},
+			{"bucket", Int},
+			{"shard", Text},
+			{"reads_s", Float},
+			{"writes_s", Float},
+			{"failed_s", Float},
+			{"rows_s", Float},
+			{"bytes_s", Float},
+			{"busy_ms_s", Float},
+			{"share_of_shard", Float},
+			{"share", Float},
+			{"error", Float},
+			{"p50_ms", Float},
+			{"p99_ms", Float},
+			{"since", Time},
+		},
+		hotKeyRows, false,
+	},
+	{
+		"heat", "HEAT", "the work of each bucket that has some, now",
+		[]Column{
+			{"database", Text},
+			{"bucket", Int},
+			{"shard", Text},
+			{"reads_s", Float},
+			{"writes_s", Float},
+			{"failed_s", Float},
+			{"rows_s", Float},
+			{"bytes_s", Float},
+			{"busy_ms_s", Float},
+			{"share", Float},
+			{"over_mean", Float},
+			{"top_key_share", Float},
+		},
+		hotBucketRows, false,
+	},
+	{
+		"load", "LOAD", "the work of each shard, now",
+		[]Column{
+			{"shard", Text},
+			{"reads_s", Float},
+			{"writes_s", Float},
+			{"failed_s", Float},
+			{"rows_s", Float},
+			{"bytes_s", Float},
+			{"busy_ms_s", Float},
+			{"share", Float},
+			{"over_mean", Float},
+			{"p50_ms", Float},
+			{"p99_ms", Float},
+			{"wait_p50_ms", Float},
+			{"wait_p99_ms", Float},
+		},
+		loadRows, false,
+	},
+	{
+		"skew", "SKEW", "how evenly the work in each database is spread over buckets and shards, now",
+		[]Column{
+			{"database", Text},
+			{"class", Text},
+			{"evenness", Float},
+			{"effective_buckets", Float},
+			{"buckets", Int},
+			{"gini", Float},
+			{"top_bucket", Int},
+			{"top_bucket_share", Float},
+			{"top_key_share", Float},
+			{"shards_over_mean", Float},
+			{"cross_shard", Float},
+			{"scatter", Float},
+			{"two_phase", Float},
+		},
+		skewRows, false,
+	},
+}
+
+// inside reports whether a viewer sees what concerns a database.
+func (v Viewer) inside(database string) bool { return v.All || v.Database == database }
+
+func (w Work) columns() []any {
+	return []any{w.Reads, w.Writes, w.Failed, w.Rows, w.Bytes, w.Busy}
+}
+
+// row puts columns together.
+func row(first []any, w Work, last ...any) []any {
+	return append(append(first, w.columns()...), last...)
+}
+
+// hotKeyRows shows values of keys, which are data, only to those who may see all.
+func hotKeyRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, k := range src.Heat(ctx, v.All).Keys {
+		if !v.inside(k.Database) {
+			continue
+		}
+		key := any(hidden)
+		if v.All {
+			key = text(Printable(k.Key))
+		}
+		rows = append(rows, row([]any{k.Database, k.Tables, key, k.Bucket, text(k.Shard)}, k.Work, k.OfShard, k.Share, k.Error, k.Median, k.NinetyNinth, k.Since))
+	}
+	return rows
+}
+
+func hotBucketRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, b := range src.Heat(ctx, false).Buckets {
+		if v.inside(b.Database) {
+			rows = append(rows, row([]any{b.Database, b.Number, text(b.Shard)}, b.Work, b.Share, b.OverMean, b.TopKey))
+		}
+	}
+	return rows
+}
+
+func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Heat(ctx, false).Shards {
+		rows = append(rows, row([]any{s.Shard}, s.Work, s.Share, s.OverMean, s.Median, s.NinetyNinth, s.WaitMedian, s.WaitNinetyNinth))
+	}
+	return rows
+}
+
+func skewRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Heat(ctx, false).Skews {
+		if !v.inside(s.Database) {
+			continue
+		}
+		top := any(s.TopBucket)
+		if s.TopBucket < 0 {
+			top = nil
+		}
+		rows = append(rows, []any{
+			s.Database, s.Class, s.Evenness, s.Effective, s.Buckets, s.Gini, top, s.TopShare, s.TopKey, s.ShardsOverMean, s.CrossShard, s.Scatter, s.TwoPhase,
+		})
+	}
+	return rows
+}
+
+// Printable writes a text so that it does nothing to a terminal: characters that control one, or the
+// direction of writing, and bytes that are no UTF-8 become escapes.
+func Printable(s string) string {
+	if !strings.ContainsFunc(s, unprintable) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		if _, size := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && size == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else if unprintable(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }

@@ -1,0 +1,91 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weft/datum"
+	"weft/heat"
+	"weft/plan"
+	"weft/vindex"
+)
+
+// bindUsed binds a plan and returns the keys that were used.
+func bindUsed(t *testing.T, p *plan.Plan, a *Args) []heat.Key {
+	t.Helper()
+	var b Binder
+	if _, err := b.Bind(p, cluster(64, 4), a); err != nil {
+		t.Fatal(err)
+	}
+	return b.Used()
+}
+
+func TestUsed(t *testing.T) {
+	table := declare(t, "hash", nil, 64, column{"k", datum.Int8})
+	table.Colocation = 9
+	one := keyed(table, sets(set(lit(0))))
+	seven := bindUsed(t, one, scanned(t, "SELECT * FROM t WHERE k = 7"))
+	if len(seven) != 1 || seven[0].Group != 9 || seven[0].ID == 0 {
+		t.Fatalf("%+v", seven)
+	}
+	id, err := table.Vindex.(vindex.Computed).ID([]datum.Key{datum.IntegerKey(7)})
+	if err != nil || seven[0].ID != uint64(id) || int(seven[0].Bucket) != id.Bucket(6) {
+		t.Errorf("%+v, the keyspace ID is %v", seven, id)
+	}
+	// The same key twice, as in a join, is one key.
+	twice := keyed(table, sets(set(lit(0))))
+	twice.Instances = append(twice.Instances, twice.Instances[0])
+	if got := bindUsed(t, twice, scanned(t, "SELECT 7")); len(got) != 1 || got[0] != seven[0] {
+		t.Errorf("%+v", got)
+	}
+	few := keyed(table, sets(set(lit(0), lit(1), lit(2), lit(3))))
+	if got := bindUsed(t, few, scanned(t, "SELECT 7, 8, 9, 10")); len(got) != 4 || got[0] != seven[0] {
+		t.Errorf("%+v", got)
+	}
+	many := keyed(table, sets(set(lit(0), lit(1), lit(2), lit(3), lit(4))))
+	if got := bindUsed(t, many, scanned(t, "SELECT 7, 8, 9, 10, 11")); got != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := bindUsed(t, &plan.Plan{Route: plan.Every}, &Args{}); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	// A lookup's key is known by a hash of its spelling.
+	lookup := declare(t, "lookup", nil, 64, column{"k", datum.Text})
+	lookup.Colocation = 3
+	by := keyed(lookup, sets(set(lit(0))))
+	a, b := bindUsed(t, by, scanned(t, "SELECT 'a'")), bindUsed(t, by, scanned(t, "SELECT 'b'"))
+	if len(a) != 1 || len(b) != 1 || a[0].ID == b[0].ID || a[0].Group != 3 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+}
+
+// The value of a key is told if it is wanted, and only then.
+func TestWatch(t *testing.T) {
+	table := declare(t, "composite", vindex.Params{"bits": []any{6, 58}}, 64, column{"k", datum.Text}, column{"d", datum.Date})
+	table.Colocation = 9
+	p := keyed(table, sets(set(lit(0))), sets(set(lit(1, datum.Date))))
+	nasty := "<img src=x>\x1b[31m"
+	for value, want := range map[string]string{
+		"plain":                  "plain, 2024-02-29",
+		nasty:                    nasty + ", 2024-02-29",
+		strings.Repeat("é", 300): strings.Repeat("é", 99) + "…",
+	} {
+		a := params(t, nil, value, "2024-02-29")
+		p.Instances[0].Keys = [][]plan.Set{sets(set(plan.Source{Kind: plan.Param, Index: 0, Type: datum.Text})), sets(set(plan.Source{Kind: plan.Param, Index: 1, Type: datum.Date}))}
+		p.Params = []datum.Type{datum.Text, datum.Date}
+		used := bindUsed(t, p, a)
+		if len(used) != 1 {
+			t.Fatalf("%q: %+v", value, used)
+		}
+		for _, name := range []heat.Name{{Database: "app", Group: 9, ID: used[0].ID}, {Database: "other", Group: 9, ID: used[0].ID}} {
+			a.Watch, a.Database = heat.NewWatch([]heat.Name{name}), "app"
+			bindUsed(t, p, a)
+			got := ""
+			a.Watch.Found(func(n heat.Name, v string) { got = fmt.Sprint(n.Group, " ", v) })
+			if name.Database == "app" && got != "9 "+want || name.Database != "app" && got != "" {
+				t.Errorf("%q in %s: %q", value, name.Database, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package heat
+
+// Report is a picture in amounts per second, of one proxy or of several.
+type Report struct {
+	Keys      Heaviest[Name]      `json:"keys"`
+	Shards    map[string]Shard    `json:"shards"`
+	Databases map[string]Database `json:"databases"`
+	Age       float64             `json:"age"` // seconds since the oldest picture began
+}
+
+// Database is the work in one database.
+type Database struct {
+	Load    Load           `json:"l"`
+	Ways    [ways]float64  `json:"w"` // statements by Way
+	Buckets map[int32]Load `json:"b"`
+	Samples float64        `json:"s"` // on how many samples Buckets rest
+}
+
+// Report returns the picture as it is now.
+func (p *Picture) Report() Report {
+	f := p.perSecond()
+	r := Report{Keys: p.keys.Heaviest(maxListed).Times(f), Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: p.age}
+	for name, s := range p.shards {
+		c := *s
+		c.Load = c.Load.Times(f)
+		r.Shards[name] = c
+	}
+	for name, d := range p.databases {
+		c := Database{Load: d.load.Times(f), Ways: d.ways, Buckets: d.grid.Buckets(f), Samples: d.grid.samples}
+		for i := range c.Ways {
+			c.Ways[i] *= f
+		}
+		r.Databases[name] = c
+	}
+	return r
+}
+
+// Merge returns two reports together.
+func Merge(a, b Report) Report {
+	r := Report{Keys: a.Keys.Merge(b.Keys, maxListed), Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: max(a.Age, b.Age)}
+	for _, x := range []Report{a, b} {
+		for name, s := range x.Shards {
+			sum := r.Shards[name]
+			sum.Load = sum.Load.Plus(s.Load)
+			sum.Times.Merge(&s.Times, 1)
+			sum.Waits.Merge(&s.Waits, 1)
+			r.Shards[name] = sum
+		}
+		for name, d := range x.Databases {
+			sum := r.Databases[name]
+			if sum.Buckets == nil {
+				sum.Buckets = make(map[int32]Load, len(d.Buckets))
+			}
+			sum.Load, sum.Samples = sum.Load.Plus(d.Load), sum.Samples+d.Samples
+			for i := range sum.Ways {
+				sum.Ways[i] += d.Ways[i]
+			}
+			for i, l := range d.Buckets {
+				sum.Buckets[i] = sum.Buckets[i].Plus(l)
+			}
+			r.Databases[name] = sum
+		}
+	}
+	return r
+}
+
+// Share returns which share of the statements of a database went one of these ways.
+func (d Database) Share(of ...Way) float64 {
+	some, all := 0.0, 0.0
+	for _, n := range d.Ways {
+		all += n
+	}
+	for _, w := range of {
+		some += d.Ways[w]
+	}
+	if all == 0 {
+		return 0
+	}
+	return some / all
+}
+
+// TwoPhase returns which share of the commits of a database were of several shards.
+func (d Database) TwoPhase() float64 {
+	if all := d.Ways[Commit] + d.Ways[TwoPhase]; all > 0 {
+		return d.Ways[TwoPhase] / all
+	}
+	return 0
+}

@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"weft/console"
+	"weft/directory"
+	"weft/heat"
+	"weft/proxy/peer"
+)
+
+// Heat implements console.Source.
+func (a adminSource) Heat(ctx context.Context, values bool) console.Heat {
+	w, hashed := a.srv.counts.heat, a.srv.conf().Heat.Hashed
+	values = values && !hashed
+	r := w.report(values)
+	answers, silent := a.srv.circle.Ask(ctx, peer.Question{Heat: true, All: values})
+	for _, b := range answers {
+		var other heat.Report
+		if json.Unmarshal(b, &other) != nil {
+			silent = append(silent, errors.New("another proxy did not say what is hot: it is of another version"))
+			continue
+		}
+		r = heat.Merge(r, other)
+	}
+	for _, err := range silent {
+		a.srv.log.Debug("another proxy did not say what is hot", "err", err)
+	}
+	if a.silent != nil && len(silent) > 0 {
+		a.silent(silent, "what its clients do is not counted")
+	}
+	v := heatView{report: r, snap: a.srv.cfg.Snapshot(), now: time.Now()}
+	if hashed {
+		v.name = w.nameOf
+	}
+	return console.Heat{Keys: v.keys(), Buckets: v.buckets(), Shards: v.shards(), Skews: v.skews()}
+}
+
+// heatView turns a report into what views show.
+type heatView struct {
+	report heat.Report
+	snap   *directory.Snapshot
+	now    time.Time
+	name   func(heat.Name) string // names keys whose values are not shown; nil: values are
+}
+
+func work(l heat.Load) console.Work {
+	r, w := l.Read, l.Write
+	return console.Work{
+		Reads: r.Calls, Writes: w.Calls, Failed: r.Failed + w.Failed, Rows: r.Rows + w.Rows, Bytes: r.Bytes + w.Bytes, Busy: (r.Busy + w.Busy) / 1e6,
+	}
+}
+
+// ratio is a share of a whole, 0 of nothing.
+func ratio(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// milliseconds is a quantile of times that are in nanoseconds.
+func milliseconds(h *heat.Histogram, q float64) float64 { return h.Quantile(q) / 1e6 }
+
+// shardOf names the shard that a bucket of a database is on, "" if there is no such bucket.
+func (v *heatView) shardOf(database string, bucket int32) string {
+	placed := v.snap.PlacementOf(database, "")
+	if bucket < 0 || int(bucket) >= len(placed) || int(placed[bucket]) >= len(v.snap.Shards) {
+		return ""
+	}
+	return v.snap.Shards[placed[bucket]].Name
+}
+
+// tables are the tables whose keys are of a group.
+func (v *heatView) tables(n heat.Name) []string {
+	out := []string{}
+	for i := range v.snap.Tables {
+		if t := &v.snap.Tables[i]; t.Database == n.Database && t.Colocation() == n.Group {
+			out = append(out, t.Schema+"."+t.Name)
+		}
+	}
+	return out
+}
+
+func (v *heatView) keys() []console.HotKey {
+	var out []console.HotKey
+	for i := range v.report.Keys.Entries {
+		e := &v.report.Keys.Entries[i]
+		k := console.HotKey{
+			Work: work(e.Load), Database: e.Name.Database, Tables: v.tables(e.Name), Key: e.Value, Bucket: int64(e.Bucket), Shard: v.shardOf(e.Name.Database, e.Bucket),
+			Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99), Since: v.now.Add(-time.Duration(e.Age * float64(time.Second))),
+		}
+		if v.name != nil {
+			k.Key = v.name(e.Name)
+		}
+		cost := e.Count - e.Error/2
+		all := v.report.Databases[e.Name.Database].Load.Cost()
+		k.Share, k.Error = ratio(cost, all), ratio(e.Error/2, all)
+		k.OfShard = ratio(cost, v.report.Shards[k.Shard].Load.Cost())
+		out = append(out, k)
+	}
+	return out
+}
+
+func (v *heatView) buckets() []console.HotBucket {
+	type at struct {
+		database string
+		bucket   int32
+	}
+	top := map[at]float64{}
+	for i := range v.report.Keys.Entries {
+		e := &v.report.Keys.Entries[i]
+		where := at{e.Name.Database, e.Bucket}
+		top[where] = max(top[where], e.Load.Cost())
+	}
+	var out []console.HotBucket
+	for _, database := range slices.Sorted(maps.Keys(v.report.Databases)) {
+		d := v.report.Databases[database]
+		all := 0.0
+		for _, l := range d.Buckets {
+			all += l.Cost()
+		}
+		first := len(out)
+		for n, l := range d.Buckets {
+			share := ratio(l.Cost(), all)
+			out = append(out, console.HotBucket{
+				Work: work(l), Database: database, Number: int64(n), Shard: v.shardOf(database, n), Share: share,
+				OverMean: share * float64(v.snap.BucketCount), TopKey: min(1, ratio(top[at{database, n}], l.Cost())),
+			})
+		}
+		slices.SortFunc(out[first:], func(a, b console.HotBucket) int {
+			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Number, b.Number))
+		})
+	}
+	return out
+}
+
+func (v *heatView) shards() []console.ShardLoad {
+	all, weights := 0.0, 0.0
+	for i := range v.snap.Shards {
+		all += v.report.Shards[v.snap.Shards[i].Name].Load.Cost()
+		weights += float64(v.snap.Shards[i].Weight)
+	}
+	var out []console.ShardLoad
+	for i := range v.snap.Shards {
+		name := v.snap.Shards[i].Name
+		s := v.report.Shards[name]
+		share := ratio(s.Load.Cost(), all)
+		out = append(out, console.ShardLoad{
+			Work: work(s.Load), Shard: name, Share: share, OverMean: ratio(share*weights, float64(v.snap.Shards[i].Weight)),
+			Median: milliseconds(&s.Times, 0.5), NinetyNinth: milliseconds(&s.Times, 0.99),
+			WaitMedian: milliseconds(&s.Waits, 0.5), WaitNinetyNinth: milliseconds(&s.Waits, 0.99),
+		})
+	}
+	return out
+}
+
+// classes are the classes of work, and what of a load belongs to each.
+var classes = []struct {
+	name string
+	of   func(heat.Load) heat.Load
+}{
+	{"read", func(l heat.Load) heat.Load { return heat.Load{Read: l.Read} }},
+	{"write", func(l heat.Load) heat.Load { return heat.Load{Write: l.Write} }},
+	{"all", func(l heat.Load) heat.Load { return l }},
+}
+
+func (v *heatView) skews() []console.Skew {
+	over := 0.0
+	for _, s := range v.shards() {
+		over = max(over, s.OverMean)
+	}
+	var out []console.Skew
+	for _, database := range slices.Sorted(maps.Keys(v.report.Databases)) {
+		d := v.report.Databases[database]
+		total := 0.0
+		for _, l := range d.Buckets {
+			total += l.Calls()
+		}
+		if total == 0 {
+			continue // no sharded table is used
+		}
+		for _, c := range classes {
+			amounts := make([]float64, v.snap.BucketCount)
+			all, calls := 0.0, 0.0
+			for n, l := range d.Buckets {
+				for int(n) >= len(amounts) {
+					amounts = append(amounts, 0) // buckets of isolated values come last
+				}
+				amounts[n] = c.of(l).Cost()
+				all += amounts[n]
+				calls += c.of(l).Calls()
+			}
+			s := heat.NewSkew(amounts, d.Samples*calls/total)
+			key := 0.0
+			for i := range v.report.Keys.Entries {
+				if e := &v.report.Keys.Entries[i]; e.Name.Database == database {
+					key = max(key, c.of(e.Load).Cost())
+				}
+			}
+			out = append(out, console.Skew{
+				Database: database, Class: c.name, Evenness: s.Evenness, Effective: s.Effective, Buckets: int64(len(amounts)), Gini: s.Gini, TopBucket: int64(s.First),
+				TopShare: s.Top, TopKey: min(1, ratio(key, all)), ShardsOverMean: over,
+				CrossShard: d.Share(heat.Scatter, heat.Several, heat.TwoPhase), Scatter: d.Share(heat.Scatter), TwoPhase: d.TwoPhase(),
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/heat"
+)
+
+// heatCollector reports what samples say of the work of shards and databases. There is no metric
+// per bucket or key: weft.heat and weft.hot_keys have these.
+type heatCollector struct{ srv *Server }
+
+var (
+	descHeatBusy    = prometheus.NewDesc("weft_heat_busy_seconds_total", "Time that statements have kept backends of a shard busy, estimated from samples.", []string{"shard", "class"}, nil)
+	descHeatCalls   = prometheus.NewDesc("weft_heat_statements_total", "Statements that a shard has worked on, estimated from samples.", []string{"shard", "class"}, nil)
+	descHeatBytes   = prometheus.NewDesc("weft_heat_bytes_total", "Bytes that were sent to clients from a shard, estimated from samples.", []string{"shard", "class"}, nil)
+	descHeatSamples = prometheus.NewDesc("weft_heat_samples_total", "Statements that were sampled.", nil, nil)
+	descHeatDropped = prometheus.NewDesc("weft_heat_dropped_total", "Samples for which there was no room.", nil, nil)
+	descSkew        = prometheus.NewDesc("weft_skew", "How evenly the work that this proxy has in a database is spread over buckets.", []string{"database", "what"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descSkew} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
+	defer c.srv.panics.Recover("metrics")
+	w, snap := c.srv.counts.heat, c.srv.cfg.Snapshot()
+	totals, taken, missed := w.since()
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	for i := range snap.Shards {
+		name := snap.Shards[i].Name
+		for class, l := range map[string]heat.Class{"read": totals[name].Read, "write": totals[name].Write} {
+			send(descHeatBusy, prometheus.CounterValue, l.Busy/1e9, name, class)
+			send(descHeatCalls, prometheus.CounterValue, l.Calls, name, class)
+			send(descHeatBytes, prometheus.CounterValue, l.Bytes, name, class)
+		}
+	}
+	send(descHeatSamples, prometheus.CounterValue, taken)
+	send(descHeatDropped, prometheus.CounterValue, missed)
+	v := heatView{report: w.report(false), snap: snap}
+	for _, s := range v.skews() {
+		if s.Class != "all" {
+			continue
+		}
+		send(descSkew, prometheus.GaugeValue, s.Evenness, s.Database, "evenness")
+		send(descSkew, prometheus.GaugeValue, s.Effective, s.Database, "effective_buckets")
+		send(descSkew, prometheus.GaugeValue, s.TopShare, s.Database, "top_bucket")
+		send(descSkew, prometheus.GaugeValue, s.TopKey, s.Database, "top_key")
+	}
+}

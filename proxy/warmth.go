@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/heat"
+)
+
+const (
+	// sampleEvery is how often the samples of sessions are added up.
+	sampleEvery = 250 * time.Millisecond
+	// warmShare is the share of all work from which on the value of a key is asked for, and
+	// maxWatched bounds how many values are asked for at a time.
+	warmShare  = 0.002
+	maxWatched = 64
+)
+
+// warmth is what the proxy knows of the work that keys, buckets and shards have.
+type warmth struct {
+	sampler *heat.Sampler
+	// watch are the keys whose values are wanted, nil for none.
+	watch atomic.Pointer[heat.Watch]
+	// salt makes the names of keys whose values are not to be seen. It is another one in each
+	// process, so nobody finds a value by trying.
+	salt []byte
+
+	mu      sync.Mutex
+	picture *heat.Picture
+	totals  map[string]heat.Load // by shard, since the beginning
+	taken   float64              // samples
+	missed  float64              // samples for which there was no room
+}
+
+func newWarmth() *warmth {
+	return &warmth{sampler: heat.NewSampler(), salt: newSecret(sha256.Size), picture: heat.NewPicture(), totals: map[string]heat.Load{}}
+}
+
+// run adds samples up until ctx is done.
+func (w *warmth) run(ctx context.Context, conf func() Heat) {
+	last := time.Now()
+	w.gather(0, conf())
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		w.gather(now.Sub(last).Seconds(), conf())
+		last = now
+	}
+}
+
+// gather adds up the samples since the last call, which was so many seconds ago.
+func (w *warmth) gather(seconds float64, conf Heat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sampler.Drain(seconds, float64(conf.Samples), w.add)
+	w.taken, w.missed = w.sampler.Counts()
+	w.picture.Decay(seconds)
+	w.watch.Load().Found(w.picture.Learn)
+	var wanted []heat.Name
+	if conf.Hashed {
+		w.picture.Forget()
+	} else if conf.Samples > 0 {
+		wanted = w.picture.Warm(warmShare, maxWatched)
+	}
+	w.watch.Store(heat.NewWatch(wanted))
+}
+
+// add counts one sample. mu is held.
+func (w *warmth) add(s *heat.Sample) {
+	w.picture.Add(s)
+	if s.Shard != "" {
+		w.totals[s.Shard] = w.totals[s.Shard].Plus(s.Load())
+	}
+	for _, name := range s.Shards {
+		w.totals[name] = w.totals[name].Plus(s.Load())
+	}
+}
+
+// report returns what is known now. Without values, keys have none.
+func (w *warmth) report(values bool) heat.Report {
+	w.mu.Lock()
+	r := w.picture.Report()
+	w.mu.Unlock()
+	if !values {
+		for i := range r.Keys.Entries {
+			r.Keys.Entries[i].Value, r.Keys.Entries[i].Known = "", false
+		}
+	}
+	return r
+}
+
+// since returns what was counted since the beginning.
+func (w *warmth) since() (totals map[string]heat.Load, taken, missed float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.totals), w.taken, w.missed
+}
+
+// nameOf returns a name for a key that tells nothing of its value.
+func (w *warmth) nameOf(n heat.Name) string {
+	h := hmac.New(sha256.New, w.salt)
+	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32([]byte(n.Database), n.Group), n.ID))
+	return "#" + hex.EncodeToString(h.Sum(nil)[:8])
+}
