@@ -418,6 +418,10 @@ func (m *moving) exact(what string) {
 	m.load.compare(lines, func(format string, args ...any) { m.complain("%s: %s", what, fmt.Sprintf(format, args...)) })
 	for i := range 2 {
 		m.with(i, func(c *pgx.Conn) {
+			within(t, 15*time.Second, fmt.Sprintf("%s: proxy %d serves again", what, i), func() bool { // it may have lost its lease
+				got, _ := exec(c, patience, "select count(*) from line")
+				return got == ""
+			})
 			rows, _ := c.Query(context.Background(), "select * from weft.verify_placement()")
 			found, err := pgx.CollectRows(rows, pgx.RowToMap)
 			if err != nil {
