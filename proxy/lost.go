@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+
 	"weft/parser"
 	"weft/pgerr"
 	"weft/twopc"
@@ -203,7 +205,9 @@ func (l *loss) onLost(err error) error {
 	open := l.s.held.conn != nil && l.s.held.conn.Status() != wire.TxIdle || l.s.tx.isOpen()
 	pinned := l.s.record.pins&^pinSessionMode != 0 && (l.s.held.conn == nil || l.s.held.conn.Lane() == l.s.lane)
 	synced := l.s.pipe.pendingSync()
-	if !open && !l.s.commit.underway && l.mayHaveWritten(synced) {
+	// What was overtaken has not been sent. If nothing was sent before, nothing has been executed.
+	unsent := errors.Is(err, errOvertaken) && !l.s.pipe.isAhead()
+	if !open && !l.s.commit.underway && !unsent && l.mayHaveWritten(synced) {
 		err = mayBeThere(err)
 	}
 	cause := err

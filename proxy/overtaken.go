@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -174,5 +175,8 @@ func (rt *routing) mayGo() error {
 	}
 	rt.outdated = false
 	return pgerr.New(pgerr.SerializationFailure, "a table was declared, or its declaration taken back, while the statement was on its way").
-		WithHint("Run the transaction again.").WithCause(pool.ErrLost)
+		WithHint("Run the transaction again.").WithCause(errOvertaken)
 }
+
+// errOvertaken is the cause of giving a backend up instead of sending what it was to be sent.
+var errOvertaken = fmt.Errorf("overtaken by a declaration: %w", pool.ErrLost)
