@@ -582,22 +582,26 @@ func TestMetrics(t *testing.T) {
 	for _, sql := range []string{"SELECT 1", "SELECT 1/0"} { // a metric of errors needs one
 		_, _ = c.Exec(ctx, sql)
 	}
-	// A metric of buckets needs a sharded table.
+	// A metric of buckets needs a sharded table, and one of skew work on it.
 	target.CreateDatabase(t, "metered")
 	sharded := target.Connect(t, "postgres", "dbname=metered")
-	for _, sql := range []string{"CREATE TABLE metered (id int PRIMARY KEY)", "SELECT weft.shard_table('metered', 'id')"} {
+	for _, sql := range []string{"CREATE TABLE metered (id int PRIMARY KEY)", "SELECT weft.shard_table('metered', 'id')", "INSERT INTO metered VALUES (1)"} {
 		if _, err := sharded.Exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
+	var body []byte
+	for !strings.Contains(string(body), "weft_skew") && ctx.Err() == nil { // samples are added up now and then
+		resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 	there := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)`).FindAllStringSubmatch(string(body), -1) {

@@ -77,23 +77,30 @@ func (v *heatView) shardOf(database string, bucket int32) string {
 	return v.snap.Shards[placed[bucket]].Name
 }
 
-// tables are the tables whose keys are of a group.
-func (v *heatView) tables(n heat.Name) []string {
-	out := []string{}
+// group is tables of a database whose equal keys are on one shard.
+type group struct {
+	database string
+	number   uint32
+}
+
+// groups lists the declared tables by their group.
+func (v *heatView) groups() map[group][]string {
+	out := map[group][]string{}
 	for i := range v.snap.Tables {
-		if t := &v.snap.Tables[i]; t.Database == n.Database && t.Colocation() == n.Group {
-			out = append(out, t.Schema+"."+t.Name)
-		}
+		t := &v.snap.Tables[i]
+		g := group{t.Database, t.Colocation()}
+		out[g] = append(out[g], t.Schema+"."+t.Name)
 	}
 	return out
 }
 
 func (v *heatView) keys() []console.HotKey {
 	var out []console.HotKey
+	tables := v.groups()
 	for i := range v.report.Keys.Entries {
 		e := &v.report.Keys.Entries[i]
 		k := console.HotKey{
-			Work: work(e.Load), Database: e.Name.Database, Tables: v.tables(e.Name), Key: e.Value, Bucket: int64(e.Bucket), Shard: v.shardOf(e.Name.Database, e.Bucket),
+			Work: work(e.Load), Database: e.Name.Database, Tables: append([]string{}, tables[group{e.Name.Database, e.Name.Group}]...), Key: e.Value, Bucket: int64(e.Bucket), Shard: v.shardOf(e.Name.Database, e.Bucket),
 			Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99), Since: v.now.Add(-time.Duration(e.Age * float64(time.Second))),
 		}
 		if v.name != nil {
