@@ -13,7 +13,7 @@ import (
 
 // Cluster is cluster.yaml: what weft apply puts in the directory.
 type Cluster struct {
-	// BucketCount is fixed once the cluster exists. 0: as it is, or
+	// BucketCount is what a new cluster gets; later only weft.grow_buckets changes it. 0: as it is, or
 	// directory.DefaultBucketCount for a new one.
 	BucketCount int `yaml:"bucket_count"`
 	// Home is the shard that holds undeclared tables, fixed too. Empty: as it
@@ -156,8 +156,11 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 	}
 	next := old.Clone()
 	next.Gate = c.Gate(old)
-	if c.BucketCount != 0 {
-		next.BucketCount = c.BucketCount
+	switch n := c.BucketCount; {
+	case n > old.BucketCount:
+		return nil, fmt.Errorf("bucket_count: the cluster has %d, not %d: weft grow-buckets makes more of them", old.BucketCount, n)
+	case n != 0 && n < old.BucketCount:
+		return nil, fmt.Errorf("bucket_count: the cluster has %d, not %d, and there are never fewer: write what it has, and pins of its buckets", old.BucketCount, n)
 	}
 	if c.Home != "" {
 		next.Home = c.Home

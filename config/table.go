@@ -211,7 +211,7 @@ func (t *Table) differs(have *directory.Table) string {
 	if !slices.Equal(columns, want) {
 		return "by " + strings.Join(columns, ", ")
 	}
-	v := directory.Vindex{Name: t.Name, Kind: t.kind(), Params: t.Params}
+	v := directory.Vindex{Name: t.Name, Kind: t.kind(), Params: t.Params, Buckets: have.Vindex.Buckets}
 	if !v.Equal(&have.Vindex) {
 		return "its vindex is " + have.Vindex.String()
 	}

@@ -22,9 +22,13 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 		bad("cluster", "is %s for the life of the cluster; %s is another", old.Cluster, s.Cluster)
 	}
 	if s.BucketCount != old.BucketCount {
-		// A row's bucket is the top bits of its keyspace ID: with another count every row would
-		// belong in another bucket.
-		bad("bucket_count", "is fixed at %d since the cluster was created", old.BucketCount)
+		// A row's bucket is the top bits of its keyspace ID: with another count every row belongs in
+		// another bucket.
+		validateGrown(s, old, bad)
+		return errors.Join(errs...)
+	}
+	if s.FirstBuckets != old.FirstBuckets {
+		bad("first_buckets", "is %d for the life of the cluster, not %d", old.FirstBuckets, s.FirstBuckets)
 	}
 	if s.Home != old.Home {
 		bad("home", "cannot move from %s to %s: undeclared tables live there", old.Home, s.Home)

@@ -20,6 +20,9 @@ func (t *Table) Colocation() uint32 {
 	if len(t.Vindex.Params) > 0 {
 		_ = e.Encode(t.Vindex.Params)
 	}
+	if t.Vindex.Buckets > 0 {
+		_ = e.Encode(t.Vindex.Buckets)
+	}
 	for _, c := range t.Columns {
 		_ = e.Encode(kindOf(datum.Type(c.Type)))
 	}

@@ -22,7 +22,7 @@ type Copy struct {
 type PinnedValue struct {
 	Lookup string `json:"lookup"`
 	Key    []byte `json:"key"`
-	Bucket int    `json:"bucket"`
+	Bucket int    `json:"bucket"` // as Numbering has it
 }
 
 // Number orders copies: it grows with every change, even through a rebuilt store, whose versions
@@ -38,7 +38,7 @@ func (s *Snapshot) EncodeCopy() (string, error) {
 	c.Base = 0                                                  // Number includes it
 	out := Copy{Snapshot: &c}
 	if s.Entries != nil {
-		out.Pinned = s.Entries.pinned(s.BucketCount)
+		out.Pinned = s.Entries.pinned(NumberingOf(s).First)
 	}
 	b, err := json.Marshal(out)
 	return string(b), err
@@ -80,14 +80,15 @@ func (c *Copy) Revive(number int64) *Snapshot {
 	return s
 }
 
-// pinned returns the entries with buckets of their own, in order.
-func (e *Entries) pinned(bucketCount int) []PinnedValue {
+// pinned returns the entries with buckets of their own, in order. first is how many buckets the cluster
+// was created with.
+func (e *Entries) pinned(first int) []PinnedValue {
 	var out []PinnedValue
 	for name, set := range *e.sets.Load() {
 		for i := range set.slots {
 			if m := set.slots[i].Load(); m != nil {
 				for key, v := range *m {
-					if int(v.bucket) >= bucketCount {
+					if int(v.bucket) >= first {
 						out = append(out, PinnedValue{name, []byte(key), int(v.bucket)})
 					}
 				}

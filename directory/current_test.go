@@ -120,7 +120,7 @@ func TestForeignThroughOutage(t *testing.T) {
 	if err := c.Foreign(); !errors.As(err, &foreign) || foreign.Found != "d" {
 		t.Errorf("after an outage: %v", err)
 	}
-	if _, err := c.Ensure(t.Context(), "l", nil, nil); err == nil {
+	if _, err := c.Ensure(t.Context(), NumberingOf(snap), "l", nil, nil); err == nil {
 		t.Error("entries are made in another cluster's directory")
 	}
 	again := *snap

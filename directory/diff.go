@@ -43,7 +43,9 @@ func Diff(old, next *Snapshot) []string {
 			out = append(out, "- pin "+p.describe())
 		}
 	}
-	if n, _ := moves(old, next); n > 0 && len(jobs) == 0 {
+	if old.BucketCount > 0 && old.BucketCount != next.BucketCount {
+		out = append(out, fmt.Sprintf("~ %d buckets -> %d", old.BucketCount, next.BucketCount))
+	} else if n, _ := moves(old, next); n > 0 && len(jobs) == 0 {
 		out = append(out, fmt.Sprintf("~ placement: %d of %d buckets move", n, next.BucketCount))
 	}
 	if old.Gate != next.Gate {

@@ -49,22 +49,24 @@ func chunkOf(t *Table) int {
 
 // head is the part that is written with every change: it is small, and names all other parts.
 type head struct {
-	Format      int              `json:"format"`
-	Cluster     string           `json:"cluster"`
-	BucketCount int              `json:"bucket_count"`
-	Home        string           `json:"home"`
-	Shards      []Shard          `json:"shards"`
-	Pins        []Pin            `json:"pins,omitempty"`
-	Schemas     map[string]int64 `json:"schemas,omitempty"`
-	Sequences   map[string]int64 `json:"sequences,omitempty"`
-	Vacated     map[string]int64 `json:"vacated,omitempty"`
-	Gate        Gate             `json:"gate,omitempty"`
-	Pending     []Pending        `json:"pending,omitempty"`
-	Moves       []Move           `json:"moves,omitempty"`
-	Past        []PastMove       `json:"past,omitempty"`
-	Remapped    map[string]int64 `json:"remapped,omitempty"`
-	Functions   []Function       `json:"functions,omitempty"`
-	Base        int64            `json:"base,omitempty"`
+	Format      int    `json:"format"`
+	Cluster     string `json:"cluster"`
+	BucketCount int    `json:"bucket_count"`
+	// FirstBuckets is as in Snapshot.
+	FirstBuckets int              `json:"first_buckets,omitempty"`
+	Home         string           `json:"home"`
+	Shards       []Shard          `json:"shards"`
+	Pins         []Pin            `json:"pins,omitempty"`
+	Schemas      map[string]int64 `json:"schemas,omitempty"`
+	Sequences    map[string]int64 `json:"sequences,omitempty"`
+	Vacated      map[string]int64 `json:"vacated,omitempty"`
+	Gate         Gate             `json:"gate,omitempty"`
+	Pending      []Pending        `json:"pending,omitempty"`
+	Moves        []Move           `json:"moves,omitempty"`
+	Past         []PastMove       `json:"past,omitempty"`
+	Remapped     map[string]int64 `json:"remapped,omitempty"`
+	Functions    []Function       `json:"functions,omitempty"`
+	Base         int64            `json:"base,omitempty"`
 	// Isolated is as in Snapshot.
 	Isolated map[string]map[vindex.ID]int `json:"isolated,omitempty"`
 	// Parts are the sums of the parts by name. A part that is not listed does not belong to this
@@ -167,7 +169,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
-		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
+		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, FirstBuckets: s.FirstBuckets, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
 		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Past: s.Past, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
 	})
 	if err != nil {

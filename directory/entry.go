@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	"weft/vindex"
 )
 
 // entrySlots is how many maps the entries of one lookup are spread over. A change copies one of
@@ -50,11 +52,11 @@ func (e *Entries) Loaded() {
 	e.loading = false
 }
 
-// Entry returns the bucket of a lookup's value. The key is that of vindex.Request. ok is false if
+// Entry returns the bucket of a lookup's value. The key is that of vindex.Request, and id its Default. ok is false if
 // the value has no entry and so is in its default place. A bucket below 0 means that the value has
 // an unusable entry, which points to a bucket that does not exist: it is not known where the rows
 // are, and the client must be told so.
-func (s *Snapshot) Entry(name string, key []byte) (bucket int, ok bool) {
+func (s *Snapshot) Entry(name string, key []byte, id vindex.ID) (bucket int, ok bool) {
 	if s.Entries == nil {
 		return 0, false
 	}
@@ -62,7 +64,7 @@ func (s *Snapshot) Entry(name string, key []byte) (bucket int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	if b := int(e.bucket); b >= 0 && b < len(s.Placement) && s.Placement[b] != Unused {
+	if b := NumberingOf(s).Bucket(int(e.bucket), id); b >= 0 && b < len(s.Placement) && s.Placement[b] != Unused {
 		return b, true
 	}
 	if e.bucket >= 0 && e.revision > s.Version {

@@ -8,7 +8,7 @@ import (
 
 func TestEntry(t *testing.T) {
 	s := sample()
-	if _, ok := s.Entry("l", []byte("k")); ok {
+	if _, ok := s.Entry("l", []byte("k"), 0); ok {
 		t.Error("an entry without Entries")
 	}
 	e := NewEntries()
@@ -18,7 +18,7 @@ func TestEntry(t *testing.T) {
 	s.Entries, s.Version = e, 20
 	look := func(key string, bucket int, ok bool) {
 		t.Helper()
-		if b, found := s.Entry("l", []byte(key)); b != bucket || found != ok {
+		if b, found := s.Entry("l", []byte(key), 0); b != bucket || found != ok {
 			t.Errorf("%q: %d, %v; want %d, %v", key, b, found, bucket, ok)
 		}
 	}
@@ -75,7 +75,7 @@ func TestEntriesConcurrently(t *testing.T) {
 	for r := range 2 {
 		wg.Go(func() {
 			for i := range 5000 {
-				if b, ok := s.Entry(fmt.Sprint("l", r), fmt.Append(nil, r, i%100)); ok && (b < 0 || b > 15) {
+				if b, ok := s.Entry(fmt.Sprint("l", r), fmt.Append(nil, r, i%100), 0); ok && (b < 0 || b > 15) {
 					t.Errorf("bucket %d", b)
 				}
 			}
@@ -94,6 +94,6 @@ func BenchmarkEntry(b *testing.B) {
 	key := []byte("4711")
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Entry("tenants", key)
+		s.Entry("tenants", key, 0)
 	}
 }

@@ -36,13 +36,6 @@ func (s *Snapshot) TopBucket(id vindex.ID) int {
 	return id.Bucket(bits.Len(uint(s.BucketCount)) - 1)
 }
 
-// Within returns the keyspace IDs whose TopBucket a bucket is.
-func (s *Snapshot) Within(bucket int) vindex.Range {
-	shift := 65 - bits.Len(uint(s.BucketCount))
-	first := vindex.ID(bucket) << shift
-	return vindex.Range{First: first, Last: first + 1<<shift - 1}
-}
-
 // AppendIsolated appends to dst the buckets of isolated rows whose keyspace IDs are in a range. s is
 // what For returns for their database.
 func (s *Snapshot) AppendIsolated(dst []int, r vindex.Range) []int {

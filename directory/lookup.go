@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"weft/vindex"
 )
 
 // ErrPlaced is the error of pinning a value that has an entry already: the value may have rows,
@@ -17,8 +19,8 @@ const MaxEntryKey = 1024
 // Entry says which bucket a value of a lookup has.
 type Entry struct {
 	Key      []byte // see vindex.Request
-	Bucket   int
-	Revision int64 // revision that made the entry; set by the store
+	Bucket   int    // as Numbering has it
+	Revision int64  // revision that made the entry; set by the store
 }
 
 // Lookups is the ability of a Store to keep lookup entries. Entries are many and come one by one,
@@ -32,9 +34,9 @@ type Lookups interface {
 	// ErrPlaced if the value has an entry.
 	PinEntry(ctx context.Context, name string, key []byte, shard string) (*Snapshot, int, error)
 
-	// MoveEntry gives a value that has an entry another bucket. change gets the snapshot and the
-	// value's bucket, and returns the snapshot that is stored together with the entry, and the new
-	// bucket. It may be called again.
+	// MoveEntry gives a value that has an entry a bucket of its own. change gets the snapshot and the
+	// value's own bucket, -1 if it is in a bucket with others, and returns the snapshot that is stored
+	// together with the entry, and the new bucket. It may be called again.
 	MoveEntry(ctx context.Context, name string, key []byte, change func(old *Snapshot, bucket int) (*Snapshot, int, error)) (*Snapshot, error)
 
 	// DropEntries deletes all entries of a lookup that no table uses any more, with the buckets of
@@ -56,18 +58,23 @@ func CheckEntry(name string, key []byte) error {
 	return nil
 }
 
-// Place returns the bucket of a value of a lookup, which becomes want if the value has none yet.
-// Before Place returns, the entry is stored and known to this process.
-func (c *Current) Place(ctx context.Context, name string, key []byte, want int) (int, error) {
-	got, err := c.Ensure(ctx, name, [][]byte{key}, []int{want})
+// Place returns the bucket of a value of a lookup, which becomes that of a keyspace ID if the value has
+// none yet. Before Place returns, the entry is stored and known to this process.
+func (c *Current) Place(ctx context.Context, name string, key []byte, id vindex.ID) (int, error) {
+	snap, err := c.Wait(ctx)
+	if err != nil {
+		return 0, err
+	}
+	got, err := c.Ensure(ctx, NumberingOf(snap), name, [][]byte{key}, []vindex.ID{id})
 	if err != nil {
 		return 0, err
 	}
 	return got[0], nil
 }
 
-// Ensure is Place for many values. The results are in the order of keys.
-func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants []int) ([]int, error) {
+// Ensure is Place for many values, and returns their buckets in the order of keys, with the numbers that
+// n gives them.
+func (c *Current) Ensure(ctx context.Context, n Numbering, name string, keys [][]byte, defaults []vindex.ID) ([]int, error) {
 	store, ok := c.store.(Lookups)
 	if !ok {
 		return nil, errNoLookups
@@ -77,7 +84,7 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 	}
 	want := make([]Entry, len(keys))
 	for i := range keys {
-		want[i] = Entry{Key: keys[i], Bucket: wants[i]}
+		want[i] = Entry{Key: keys[i], Bucket: n.Default(defaults[i])}
 	}
 	got, err := store.PutEntries(ctx, name, want)
 	if err != nil {
@@ -86,21 +93,28 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 	out := make([]int, len(got))
 	for i, e := range got {
 		snap := c.Snapshot()
-		if snap == nil || snap.Version < e.Revision && (e.Bucket >= len(snap.Placement) || e.Bucket >= 0 && snap.Placement[e.Bucket] == Unused) {
+		if snap == nil || snap.Version < e.Revision && !usable(snap, e.Bucket) {
 			// Another process has just pinned the value, and this one has not seen its bucket yet.
 			if snap, err = c.Reach(ctx, e.Revision); err != nil {
 				return nil, err
 			}
 		}
-		if e.Bucket < 0 || e.Bucket >= len(snap.Placement) || snap.Placement[e.Bucket] == Unused {
+		out[i] = n.Bucket(e.Bucket, defaults[i])
+		if out[i] < 0 || !usable(snap, e.Bucket) {
 			return nil, fmt.Errorf("entry %q of lookup %s points to bucket %d, which does not exist", e.Key, name, e.Bucket)
 		}
 		if snap.Entries != nil {
 			snap.Entries.Put(name, e.Key, e.Bucket, e.Revision)
 		}
-		out[i] = e.Bucket
 	}
 	return out, nil
+}
+
+// usable reports whether the bucket exists that an entry with a number gives its value.
+func usable(s *Snapshot, number int) bool {
+	n := NumberingOf(s)
+	b := n.Bucket(number, 0)
+	return number >= 0 && (!n.IsOwn(number) || b < len(s.Placement) && s.Placement[b] != Unused)
 }
 
 // Pin gives a value of a lookup a bucket of its own on a shard, and returns when all proxies know
@@ -147,17 +161,17 @@ func (c *Current) Repin(ctx context.Context, name string, key []byte, change fun
 	return err
 }
 
-// Pinned returns the values of a lookup that have a bucket of their own, as of a version or a later
-// one, by their keys.
-func (c *Current) Pinned(ctx context.Context, name string, version int64) (map[string]int, error) {
-	snap, err := c.Reach(ctx, version)
+// Pinned returns the values of a lookup that have a bucket of their own, as of a snapshot or a later
+// one, by their keys. The buckets have the numbers of the snapshot.
+func (c *Current) Pinned(ctx context.Context, name string, as *Snapshot) (map[string]int, error) {
+	snap, err := c.Reach(ctx, as.Version)
 	if err != nil || snap.Entries == nil {
 		return nil, err
 	}
-	out := map[string]int{}
-	for _, p := range snap.Entries.pinned(snap.BucketCount) {
+	n, out := NumberingOf(as), map[string]int{}
+	for _, p := range snap.Entries.pinned(n.First) {
 		if p.Lookup == name {
-			out[string(p.Key)] = p.Bucket
+			out[string(p.Key)] = n.Bucket(p.Bucket, 0)
 		}
 	}
 	return out, nil

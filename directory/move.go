@@ -286,6 +286,7 @@ func (s *Snapshot) For(database string) *Snapshot {
 // PlacedAs returns the snapshot with rows where an older one says, which For returned, and without
 // shards that have joined since.
 func (s *Snapshot) PlacedAs(old *Snapshot) *Snapshot {
+	old = grown(old, s.BucketCount)
 	c := *s
 	c.Shards = s.Shards[:min(len(s.Shards), len(old.Shards))]
 	c.own, c.common, c.Placement, c.groups = old.own, old.common, placedAs(s.BucketCount, old.Placement, s.Placement), nil

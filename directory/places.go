@@ -30,15 +30,18 @@ func (p Places) Of(group string) []uint16 {
 }
 
 // Same reports whether every bucket of every group is where an older snapshot has it, which For has made
-// for the same database, and no shard has joined or left.
+// for the same database, and no shard has joined or left. The same bucket may have another number: see Grow.
 func (p Places) Same(old *Snapshot) bool {
+	n := max(p.s.BucketCount, old.BucketCount)
+	p.s, old = grown(p.s, n), grown(old, n)
 	return sameShards(p.s, old) && p.compare(old, func(p, q []uint16) bool { return slices.Equal(p, q) })
 }
 
 // Left reports whether some buckets of any group, or any bucket if none are given, are elsewhere than an older snapshot says,
 // which For has made for the same database. A bucket that is new has no rows that were elsewhere, or is still where they
-// are: no round carries it while transactions are open that are older.
+// are: no round carries it while transactions are open that are older. The buckets have the numbers of the newer snapshot.
 func (p Places) Left(old *Snapshot, buckets []int) bool {
+	old = grown(old, p.s.BucketCount)
 	return !p.compare(old, func(is, was []uint16) bool {
 		left := func(b int) bool {
 			return b < len(was) && was[b] != Unused && (b >= len(is) || was[b] != is[b])
@@ -87,7 +90,7 @@ func (p Places) Has(shard, bucket int) bool {
 // Name names the places of all buckets of all groups: two snapshots of the same database that have them on the
 // same shards give the same name.
 func (p Places) Name() string {
-	s := p.s
+	s := grown(p.s, MaxBucketCount) // the same whatever the number of buckets
 	h := fnv.New64a()
 	for i := range s.Shards {
 		_, _ = h.Write(append([]byte(s.Shards[i].Name), 0))

@@ -28,8 +28,12 @@ type Snapshot struct {
 	// re-created cluster from the old one.
 	Cluster string `json:"cluster"`
 
-	// BucketCount is a power of two, fixed at creation.
+	// BucketCount is a power of two. It only grows: see Grow.
 	BucketCount int `json:"bucket_count"`
+
+	// FirstBuckets is how many buckets the cluster was created with, 0 if it still has as many. See
+	// Numbering.
+	FirstBuckets int `json:"first_buckets,omitempty"`
 
 	// Home is the name of the shard that holds every undeclared table.
 	Home string `json:"home"`

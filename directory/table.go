@@ -3,6 +3,7 @@ package directory
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -86,6 +87,8 @@ type RoutedIDs struct {
 	// Raised says that From has been raised, and that the constraint of a shard may still be the
 	// stricter one from before.
 	Raised bool `json:"raised,omitempty"`
+	// Buckets is how many buckets the ids tell apart, 0 for as many as the cluster has. See Grow.
+	Buckets int `json:"buckets,omitempty"`
 }
 
 // IDConstraint is the name of the constraint that guarantees RoutedIDs.From.
@@ -101,6 +104,17 @@ type Vindex struct {
 	Name   string         `json:"name,omitempty"`
 	Kind   string         `json:"kind"`
 	Params map[string]any `json:"params,omitempty"`
+	// Buckets is the count that numbers of buckets in Params refer to, 0 for that of the cluster. See
+	// Grow.
+	Buckets int `json:"buckets,omitempty"`
+}
+
+// Of returns how many buckets the ids tell apart in a cluster with that many.
+func (ids *RoutedIDs) Of(buckets int) int {
+	if ids.Buckets > 0 {
+		return ids.Buckets
+	}
+	return buckets
 }
 
 // Job identifies the proxy that moves rows, so that others can finish or undo the move when that
@@ -289,6 +303,9 @@ func (s *Snapshot) Vacate(database string) {
 // many buckets.
 func (t *Table) NewVindex(buckets int) (vindex.Vindex, error) {
 	d := vindex.Declaration{Kind: t.Vindex.Kind, Params: t.Vindex.Params, Buckets: buckets}
+	if t.Vindex.Buckets > 0 {
+		d.Buckets = t.Vindex.Buckets
+	}
 	for _, c := range t.Columns {
 		d.Columns = append(d.Columns, vindex.Column{
 			Name: c.Name, Column: datum.Column{Type: datum.Type(c.Type), Mod: c.Mod}, TypeName: c.TypeName,
@@ -308,6 +325,9 @@ func (v Vindex) String() string {
 			out += " " + string(b)
 		}
 	}
+	if v.Buckets > 0 {
+		out += fmt.Sprintf(" of %d buckets", v.Buckets)
+	}
 	return out
 }
 
@@ -324,7 +344,7 @@ func (t *Table) Equal(o *Table) bool {
 // Equal reports whether two vindexes put every key in the same place. Numbers are equal however
 // they were decoded.
 func (v *Vindex) Equal(o *Vindex) bool {
-	if v.Name != o.Name || v.Kind != o.Kind || len(v.Params) != len(o.Params) {
+	if v.Name != o.Name || v.Kind != o.Kind || v.Buckets != o.Buckets || len(v.Params) != len(o.Params) {
 		return false
 	}
 	if len(v.Params) == 0 {

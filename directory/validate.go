@@ -60,6 +60,9 @@ func (s *Snapshot) validate(known *Snapshot) error {
 	if n := s.BucketCount; n < 1 || n > MaxBucketCount || bits.OnesCount(uint(n)) != 1 {
 		bad("bucket_count", "must be a power of two from 1 to %d, not %d", MaxBucketCount, n)
 	}
+	if n := s.FirstBuckets; n != 0 && !isPart(n, s.BucketCount) {
+		bad("first_buckets", "%d is not a number that %d buckets can have become of", n, s.BucketCount)
+	}
 	if s.Gate != GateOn && s.Gate != GateShut && s.Gate != GateOff {
 		bad("atomic_reads", "unknown state %q", s.Gate)
 	}

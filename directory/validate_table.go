@@ -80,6 +80,10 @@ func (t *Table) validateVindex(place string, buckets int, bad func(place, format
 		bad(place+".columns", "a sharded table needs at least one")
 		return
 	}
+	if n := t.Vindex.Buckets; n != 0 && !isPart(n, buckets) {
+		bad(place+".vindex.buckets", "%d is not a number that %d buckets can have become of", n, buckets)
+		return
+	}
 	if _, err := t.NewVindex(buckets); err != nil {
 		bad(place+".vindex", "%v", err)
 		return
@@ -95,6 +99,11 @@ func (t *Table) validateVindex(place string, buckets int, bad func(place, format
 }
 
 func (t *Table) validateIDs(place string, buckets int, bad func(place, format string, args ...any)) {
+	if n := t.IDs.Buckets; n != 0 && !isPart(n, buckets) {
+		bad(place+".buckets", "%d is not a number that %d buckets can have become of", n, buckets)
+		return
+	}
+	buckets = t.IDs.Of(buckets)
 	isKey := func(c Column) bool { return c.Name == t.IDs.Column }
 	switch {
 	case t.Kind != Sharded || t.Vindex.Lookup():
@@ -105,3 +114,6 @@ func (t *Table) validateIDs(place string, buckets int, bad func(place, format st
 		bad(place, "from %d and base %d do not fit %d buckets", t.IDs.From, t.IDs.Base, buckets)
 	}
 }
+
+// isPart reports whether a cluster with that many buckets can have had n.
+func isPart(n, buckets int) bool { return n > 0 && n <= buckets && buckets%n == 0 && n&(n-1) == 0 }

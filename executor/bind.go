@@ -41,7 +41,7 @@ type Binder struct {
 	shards  collection
 	missing []Missing
 	buckets int  // buckets of ranges looked at so far
-	last    int  // what routed ids of the row placed last name: its snap.TopBucket
+	last    int  // what routed ids of the row placed last name
 	every   bool // an instance may be on all shards that have rows of its table
 
 	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
@@ -351,7 +351,9 @@ func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 		}
 		bucket := b.snap.BucketOf(id)
 		err = b.bucket(in, bucket)
-		b.last = id.Bucket(b.bits)
+		if in.Table.IDs != nil {
+			b.last = id.Bucket(in.Table.IDs.Bits)
+		}
 		b.use(in, bucket, uint64(id), keys)
 		return err
 	}
@@ -423,7 +425,7 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 	}
 	if r.Key != nil {
 		b.request = r.Key
-		if bucket, ok := b.snap.Entry(in.Table.Lookup, r.Key); ok {
+		if bucket, ok := b.snap.Entry(in.Table.Lookup, r.Key, r.Default); ok {
 			if bucket < 0 {
 				return pgerr.New(pgerr.InternalError, "an entry of lookup %q points to a bucket that does not exist, in version %d of the directory",
 					in.Table.Lookup, b.snap.Version).WithDetail("The rows of table %q with that key cannot be found.", in.Table.Name)
@@ -432,7 +434,7 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 			return b.bucket(in, bucket)
 		}
 		if in.Stored {
-			b.missing = append(b.missing, Missing{in.Table.Lookup, bytes.Clone(r.Key), r.Default.Bucket(b.bits)})
+			b.missing = append(b.missing, Missing{in.Table.Lookup, bytes.Clone(r.Key), r.Default})
 		}
 	}
 	// A stored row always has an entry, and an entry that another proxy makes meanwhile gets this

@@ -50,7 +50,7 @@ func TestIsolated(t *testing.T) {
 	// An id that names the old bucket may be of either.
 	routed := keyed(table, nil)
 	routed.Instances[0].IDs = []plan.Set{set(lit(0))}
-	routed.Instances[0].Table = &plan.Table{Schema: "public", Name: "t", Vindex: table.Vindex, IDs: &plan.IDs{Column: "n", From: 1 << 10}}
+	routed.Instances[0].Table = &plan.Table{Schema: "public", Name: "t", Vindex: table.Vindex, IDs: &plan.IDs{Column: "n", From: 1 << 10, Bits: 4}}
 	check("by routed id", routed, scanned(t, "select "+strconv.Itoa(1<<12|top)), old, int(there))
 	if touched, _ := b.Touched(); !slices.Contains(touched, own) || !slices.Contains(touched, top) {
 		t.Errorf("a routed id touches %v", touched)
@@ -63,6 +63,7 @@ func TestIsolated(t *testing.T) {
 	check("by lookup", by, &Args{Found: map[*plan.LookupKey]*Found{k: {IDs: []vindex.ID{id}}}}, int(there))
 
 	// Stored rows go there, and their routed ids name the old bucket.
+	table.IDs = routed.Instances[0].Table.IDs
 	p := NewPlacer(table, view)
 	shard, bucket, _, err := p.Place([]datum.Value{datum.Literal([]byte("42"))})
 	if err != nil || shard != int(there) || bucket != top {

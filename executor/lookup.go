@@ -52,11 +52,12 @@ func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap 
 	}
 	at, err := k.Vindex.ID(values)
 	text, spelled := spell(values, k.Vindex.Columns())
-	bucket := snap.TopBucket(at)
+	number := directory.NumberingOf(snap).Default(at)
+	bucket := directory.NumberingOf(snap).Noted(number)
 	if err != nil || !spelled || bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
 		return "", 0, false
 	}
-	return fmt.Sprintf("%d:%d:%s", bucket, int64(id), text), int(snap.Placement[bucket]), true
+	return fmt.Sprintf("%d:%d:%s", number, int64(id), text), int(snap.Placement[bucket]), true
 }
 
 // storedRow returns the values that the columns of a vindex get in a stored row. It reports false
@@ -105,7 +106,7 @@ func (b *Binder) Wants(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot
 		if err != nil {
 			return nil, false
 		}
-		bucket := snap.TopBucket(id)
+		bucket := directory.NumberingOf(snap).OfEntry(id)
 		if bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
 			return nil, false
 		}

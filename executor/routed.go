@@ -10,17 +10,18 @@ import (
 	"weft/vindex"
 )
 
-// A routed id names the bucket of its row in its low bits.
+// A routed id names the bucket of its row in its low bits. In a cluster that has grown since the ids
+// were declared, it names the run of buckets that this bucket has become.
 
-// RoutedID makes the id of a row in a bucket from a number of the id column's sequence.
-func RoutedID(ids *plan.IDs, n int64, bucket, bits int) (int64, error) {
+// RoutedID makes the id of a row from what ids of the row name, and a number of the id column's sequence.
+func RoutedID(ids *plan.IDs, n int64, bucket int) (int64, error) {
 	// Unsigned arithmetic, so that an overflow is seen.
 	high := uint64(ids.Base) + uint64(n)
-	if n < 0 || high > math.MaxInt64>>bits {
+	if n < 0 || high > math.MaxInt64>>ids.Bits {
 		return 0, pgerr.New("2200H", "the sequence of routed id %q has come to %d, and its ids would leave the range of bigint", ids.Column, n).
 			WithHint("A sequence of routed ids counts up from 0 or 1.")
 	}
-	return int64(high<<bits) | int64(bucket), nil
+	return int64(high<<ids.Bits) | int64(bucket), nil
 }
 
 // open reports whether a key column has no known values.
@@ -44,12 +45,13 @@ func (b *Binder) routed(in *plan.Instance) (done bool, err error) {
 		case state == unknown || key.Class() != datum.Integer || key.Int() < in.Table.IDs.From:
 			return false, nil
 		}
-		bucket := int(key.Int() & (1<<b.bits - 1))
-		if err := b.bucket(in, bucket); err != nil {
-			return true, err
+		n := in.Table.IDs.Bits
+		bucket := int(key.Int() & (1<<n - 1))
+		if n == b.bits {
+			b.useBucket(bucket)
 		}
-		b.useBucket(bucket)
-		if err := b.isolated(in, b.snap.Within(bucket)); err != nil {
+		b.ranges = append(b.ranges[:0], vindex.Within(bucket, n))
+		if err := b.addRanges(in, b.ranges); err != nil {
 			return true, err
 		}
 	}
@@ -61,7 +63,7 @@ func (b *Binder) Bucket(p *plan.Plan, in *plan.Instance, snap *directory.Snapsho
 	b.reset(p, snap, a)
 	defer b.release()
 	v, ok := in.Table.Vindex.(vindex.Computed)
-	if !ok || len(in.Keys) != len(v.Columns()) {
+	if !ok || len(in.Keys) != len(v.Columns()) || in.Table.IDs == nil {
 		return 0, false, nil
 	}
 	b.row = b.row[:0]
@@ -79,5 +81,5 @@ func (b *Binder) Bucket(p *plan.Plan, in *plan.Instance, snap *directory.Snapsho
 	if err != nil {
 		return 0, false, b.noPlace(in, err)
 	}
-	return id.Bucket(b.bits), true, nil
+	return id.Bucket(in.Table.IDs.Bits), true, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"weft/directory"
+	"weft/vindex"
 )
 
 // Shards are the shards an execution visits, as indexes into Snapshot.Shards. The value is valid
@@ -26,7 +27,8 @@ type Shards struct {
 type Missing struct {
 	Lookup string // the name that the lookup's entries are kept under
 	Key    []byte // the value's canonical spelling
-	Bucket int    // where the value goes by default
+	// Default is the keyspace ID whose bucket the value goes to by default.
+	Default vindex.ID
 }
 
 // One returns the shard if there is exactly one.

@@ -136,6 +136,7 @@ type Table struct {
 type IDs struct {
 	Column     string
 	From, Base int64
+	Bits       int // how many of an id's low bits name the bucket
 }
 
 // Instance is one appearance of a sharded table in a text.

@@ -74,6 +74,9 @@ var (
 		"isolate": {
 			name: "isolate", params: append([]string{"table", "value", "shard"}, moveOptions...), alias: []string{"table_name", "value", "to_shard"}, needed: 2, returns: []string{"job"},
 		},
+		"grow_buckets": {
+			name: "grow_buckets", params: []string{"buckets", "dry_run"}, needed: 1, returns: []string{"buckets"}, plans: []string{"buckets", "new_buckets"},
+		},
 		"rebalance": {
 			name: "rebalance", params: append([]string{"strategy", "threshold", "max_moves", "dry_run"}, moveOptions...), returns: []string{"job"}, plans: movePlan,
 		},

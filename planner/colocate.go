@@ -14,7 +14,7 @@ func colocated(a, b *table) bool {
 	if a.Group != b.Group {
 		return false // the rows of one are on their way
 	}
-	if a.vindex.Kind != b.vindex.Kind || a.vindex.Name != b.vindex.Name || !sameParams(a.vindex.Params, b.vindex.Params) {
+	if a.vindex.Kind != b.vindex.Kind || a.vindex.Name != b.vindex.Name || a.vindex.Buckets != b.vindex.Buckets || !sameParams(a.vindex.Params, b.vindex.Params) {
 		return false
 	}
 	for i := range a.keys {

@@ -2,9 +2,9 @@ package planner
 
 import (
 	"fmt"
+	"math/bits"
 
 	"weft/catalog"
-	"weft/datum"
 	"weft/directory"
 	"weft/parser"
 	"weft/plan"
@@ -61,7 +61,7 @@ type table struct {
 	state       directory.TableState
 	foreignKeys []directory.ForeignKey
 	vindex      directory.Vindex
-	buckets     int
+	entries     int   // how many buckets entries of lookup tables tell apart
 	broken      error // why the vindex cannot be made
 }
 
@@ -78,10 +78,10 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 		}
 		t := &table{
 			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name, Group: d.Group, Colocation: d.Colocation()},
-			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex, buckets: snap.BucketCount,
+			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex, entries: directory.NumberingOf(snap).First,
 		}
 		if d.IDs.Column != "" {
-			t.IDs = &plan.IDs{Column: d.IDs.Column, From: d.IDs.From, Base: d.IDs.Base}
+			t.IDs = &plan.IDs{Column: d.IDs.Column, From: d.IDs.From, Base: d.IDs.Base, Bits: bits.Len(uint(d.IDs.Of(snap.BucketCount))) - 1}
 			ts.routedIDs = true
 		}
 		if !t.Reference {
@@ -94,14 +94,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 }
 
 func makeVindex(d *directory.Table, buckets int) (vindex.Vindex, error) {
-	v := vindex.Declaration{Kind: d.Vindex.Kind, Params: d.Vindex.Params, Buckets: buckets}
-	for _, c := range d.Columns {
-		v.Columns = append(v.Columns, vindex.Column{
-			Name: c.Name, TypeName: c.TypeName,
-			Column: datum.Column{Type: datum.Type(c.Type), Mod: c.Mod},
-		})
-	}
-	x, err := vindex.New(v)
+	x, err := d.NewVindex(buckets)
 	if err != nil {
 		return nil, fmt.Errorf("declaration of %s.%s: %w", d.Schema, d.Name, err)
 	}

@@ -214,7 +214,7 @@ func (x *instance) lookup(cl *classes) *plan.LookupKey {
 		if len(k.Keys) < len(l.Columns) {
 			continue
 		}
-		v, err := vindex.LookupTable(columns, x.table.buckets)
+		v, err := vindex.LookupTable(columns, x.table.entries)
 		if err != nil {
 			continue
 		}
@@ -325,7 +325,7 @@ func (mo modification) storedKey(tg *target, cols []*catalog.Column, items []*pg
 		columns = append(columns, vindex.Column{Name: name, Column: datum.Column{Type: datum.Type(c.Base), Mod: c.Mod}, TypeName: c.TypeName})
 	}
 	var err error
-	if out.Vindex, err = vindex.LookupTable(columns, tg.table.buckets); err != nil {
+	if out.Vindex, err = vindex.LookupTable(columns, tg.table.entries); err != nil {
 		return nil
 	}
 	return out

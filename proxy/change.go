@@ -320,6 +320,9 @@ func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 		snap.DropFunction(database, n.Schema, n.Table)
 	}
 	for _, t := range declarationsOf(c, database) {
+		if t.Vindex.Buckets == snap.BucketCount {
+			t.Vindex.Buckets = 0
+		}
 		snap.PutTable(t)
 	}
 	for _, x := range c.Adds {

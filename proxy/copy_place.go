@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"math/bits"
 
 	"weft/copydata"
 	"weft/datum"
@@ -20,7 +19,6 @@ type placement struct {
 	slots  []int            // the key column of each field in want
 	fields [][]byte
 	values []datum.Value
-	bits   int // how many bits the number of a bucket has
 
 	// waiting are rows that have been cut and not been sent.
 	waiting []waitingRow
@@ -39,7 +37,7 @@ type waitingRow struct {
 // newPlacement prepares the placement of a load. It asks the home shard for the values that are
 // the same for all rows.
 func newPlacement(x *load, home *inlet) (*placement, error) {
-	p := &placement{x: x, bits: bits.Len(uint(x.s.route.snap.BucketCount)) - 1}
+	p := &placement{x: x}
 	c := x.plan
 	if c.Unclear != "" {
 		return p, nil
@@ -206,7 +204,7 @@ func (p *placement) prepend(bucket int) error {
 	}
 	var err error
 	for _, s := range p.supply {
-		if dst, err = s.append(dst, f, bucket, p.bits); err != nil {
+		if dst, err = s.append(dst, f, bucket); err != nil {
 			return p.x.at(pgerr.From(err))
 		}
 		if f.Kind != copydata.Binary {

@@ -114,12 +114,12 @@ func (s *supply) next() {
 }
 
 // append appends the value as a field of a row in a bucket.
-func (s *supply) append(dst []byte, f *copydata.Format, bucket, bits int) ([]byte, error) {
+func (s *supply) append(dst []byte, f *copydata.Format, bucket int) ([]byte, error) {
 	if s.Expr != "" {
 		return append(dst, s.field...), nil
 	}
 	if s.Routed != nil {
-		id, err := executor.RoutedID(s.Routed, s.n, bucket, bits)
+		id, err := executor.RoutedID(s.Routed, s.n, bucket)
 		if err != nil {
 			return dst, err
 		}

@@ -70,6 +70,10 @@ func (u *utility) declareInBlock(f *plan.Function, params [][]byte) error {
 	if err != nil {
 		return err
 	}
+	// The block may last until the cluster has more buckets.
+	if err := in.Table.KeepNumbers(u.s.route.snap.BucketCount); err != nil {
+		return err
+	}
 	text, err := json.Marshal(in.Table)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -102,7 +101,7 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 		if err != nil {
 			return err
 		}
-		id, err := executor.RoutedID(v.Routed, n, bucket, bits.Len(uint(d.s.route.snap.BucketCount))-1)
+		id, err := executor.RoutedID(v.Routed, n, bucket)
 		if err != nil {
 			return err
 		}

@@ -183,8 +183,8 @@ func (u isolateCall) repin(ctx context.Context, v *schema.PlacedError, value, sh
 		}
 		next := old.Clone()
 		at = bucket
-		if bucket < next.BucketCount {
-			b, err := next.Unpool(v.Lookup, bucket)
+		if bucket < 0 {
+			b, err := next.Unpool(v.Lookup, next.TopBucket(v.Default))
 			if err != nil {
 				return nil, 0, pgerr.New(pgerr.ProgramLimitExceeded, "the value cannot be pinned: %s", err)
 			}

@@ -392,10 +392,16 @@ func (u moveCall) undoMove(ctx context.Context, args map[string]string) ([][]str
 	return u.startMove(ctx, options, func(snap *directory.Snapshot, target []uint16) error {
 		now := slices.Clone(target)
 		for shard, list := range rec.Origin {
-			buckets, err := schema.ReadBuckets(list, len(target))
+			n := directory.NumberingOf(snap)
+			count := n.First
+			if rec.Count > 0 {
+				count = rec.Count
+			}
+			buckets, err := schema.ReadBuckets(list, len(target)-n.Count+count)
 			if err != nil {
 				return fmt.Errorf("where buckets were before job %s: %w", id, err)
 			}
+			buckets = n.Grown(buckets, count)
 			if err := place(snap, target, shard, buckets); err != nil {
 				return err
 			}

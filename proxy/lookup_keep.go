@@ -222,16 +222,17 @@ func (rt *routing) shardOf(group string, id vindex.ID) (int, bool) {
 	return at, at < len(rt.snap.Shards)
 }
 
-// splitEntry returns the numbers that an entry begins with: its bucket and its keyspace ID.
-func splitEntry(e []byte) (bucket int, id vindex.ID, err error) {
+// splitEntry returns the numbers that an entry begins with: that of its bucket, as directory.Numbering
+// has it, and its keyspace ID.
+func splitEntry(e []byte) (number int, id vindex.ID, err error) {
 	first, rest, _ := bytes.Cut(e, []byte{':'})
 	second, _, _ := bytes.Cut(rest, []byte{':'})
-	bucket, err1 := strconv.Atoi(string(first))
+	number, err1 := strconv.Atoi(string(first))
 	n, err2 := strconv.ParseInt(string(second), 10, 64)
-	if err1 != nil || err2 != nil || bucket < 0 {
+	if err1 != nil || err2 != nil || number < 0 {
 		return 0, 0, fmt.Errorf("the note %q of a lookup cannot be read", e)
 	}
-	return bucket, vindex.ID(n), nil
+	return number, vindex.ID(n), nil
 }
 
 // rowFields splits a DataRow of text columns. It reports false if a column is NULL or their
@@ -263,10 +264,11 @@ func (lk *lookups) applyCalls(notes map[string]map[string]int, claimed, strict m
 		type part struct{ gone, added []string }
 		parts := map[int]*part{}
 		for e, n := range notes[name] {
-			bucket, _, err := splitEntry([]byte(e))
+			number, _, err := splitEntry([]byte(e))
 			if err != nil {
 				return nil, err
 			}
+			bucket := directory.NumberingOf(lk.s.route.snap).Noted(number)
 			if bucket >= len(lk.s.route.snap.Placement) || int(lk.s.route.snap.Placement[bucket]) >= len(lk.s.route.snap.Shards) {
 				return nil, fmt.Errorf("an entry of lookup %s belongs to bucket %d, which no shard holds", name, bucket)
 			}

@@ -58,6 +58,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return nil, u.removeShard(ctx, args)
 	case "isolate", "isolate_tenant":
 		return isolateCall{u.s}.run(ctx, f.Name, args)
+	case "grow_buckets":
+		return growCall{u.s}.run(ctx, args)
 	case "rebalance":
 		return u.rebalance(ctx, args)
 	case "wait_move":

@@ -7,11 +7,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"weft/directory"
 	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/vindex"
 	"weft/wire"
 )
 
@@ -418,12 +420,12 @@ func (rt *routing) enterMissing(missing []executor.Missing) error {
 	for len(missing) > 0 {
 		name := missing[0].Lookup
 		var keys [][]byte
-		var buckets []int
+		var defaults []vindex.ID
 		for len(missing) > 0 && missing[0].Lookup == name {
-			keys, buckets = append(keys, missing[0].Key), append(buckets, missing[0].Bucket)
+			keys, defaults = append(keys, missing[0].Key), append(defaults, missing[0].Default)
 			missing = missing[1:]
 		}
-		if _, err := rt.s.srv.cfg.Entries.Ensure(rt.s.srv.ctx, name, keys, buckets); err != nil {
+		if _, err := rt.s.srv.cfg.Entries.Ensure(rt.s.srv.ctx, directory.NumberingOf(rt.snap), name, keys, defaults); err != nil {
 			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a place for a new value of lookup %q cannot be entered", name).
 				WithDetail("%s", err.Error()).WithHint("Is etcd reachable? Values that have a place are not concerned.")
 		}

@@ -120,7 +120,7 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.pulse.beat(time.Now())
 	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
-	s.wg.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }) }))
+	s.wg.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
 	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.watchRounds))

@@ -175,12 +175,15 @@ func (t *touching) try() (*reshard.Barrier, error) {
 	if t.known {
 		touch = t.next
 	}
+	snap := t.s.srv.cfg.Snapshot()
+	if len(touch.Buckets) > 0 && t.numbered() != snap.BucketCount {
+		return nil, errMoved // its buckets have other numbers now
+	}
 	if t.readOnly {
 		if err := t.mayWrite(touch); err != nil {
 			return nil, err
 		}
 	}
-	snap := t.s.srv.cfg.Snapshot()
 	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
 	switch {
 	case t.pinned != nil:
@@ -216,6 +219,14 @@ func (t *touching) try() (*reshard.Barrier, error) {
 		t.pinned = t.s.route.snap
 	}
 	return nil, nil
+}
+
+// numbered returns how many buckets the cluster had by which the statement was routed.
+func (t *touching) numbered() int {
+	if t.routed != nil {
+		return t.routed.BucketCount
+	}
+	return t.s.route.snap.BucketCount
 }
 
 // errRowsMoved is the error of a block whose snapshots see rows where they no longer are.

@@ -34,6 +34,7 @@ type warmth struct {
 
 	mu      sync.Mutex
 	picture *heat.Picture
+	buckets int                  // how many the cluster has that picture numbers
 	totals  map[string]heat.Load // by shard, since the beginning
 	taken   float64              // samples
 	missed  float64              // samples for which there was no room
@@ -43,8 +44,8 @@ func newWarmth() *warmth {
 	return &warmth{sampler: heat.NewSampler(), salt: newSecret(sha256.Size), picture: heat.NewPicture(), totals: map[string]heat.Load{}}
 }
 
-// run adds samples up until ctx is done.
-func (w *warmth) run(ctx context.Context, conf func() Heat) {
+// run adds samples up until ctx is done. buckets is how many buckets the cluster has.
+func (w *warmth) run(ctx context.Context, conf func() Heat, buckets func() int) {
 	last := time.Now()
 	w.gather(0, conf())
 	tick := time.NewTicker(sampleEvery)
@@ -57,6 +58,7 @@ func (w *warmth) run(ctx context.Context, conf func() Heat) {
 		}
 		now := time.Now()
 		w.gather(now.Sub(last).Seconds(), conf())
+		w.number(buckets())
 		last = now
 	}
 }
@@ -76,6 +78,16 @@ func (w *warmth) gather(seconds float64, conf Heat) {
 		wanted = w.picture.Warm(warmShare, maxWatched)
 	}
 	w.watch.Store(heat.NewWatch(wanted))
+}
+
+// number begins a new picture if buckets have other numbers now.
+func (w *warmth) number(buckets int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.buckets != 0 && w.buckets != buckets {
+		w.picture = heat.NewPicture()
+	}
+	w.buckets = buckets
 }
 
 // add counts one sample. mu is held.

@@ -3,7 +3,6 @@ package proxy
 import (
 	"encoding/binary"
 	"errors"
-	"math/bits"
 	"slices"
 	"strconv"
 
@@ -312,7 +311,7 @@ func (in *inserting) routeIDs() error {
 		if v.Routed == nil || !in.late[v.Row] {
 			continue
 		}
-		id, err := routedID(v.Routed, in.x.progress.supplied[i], in.buckets[v.Row], in.s.route.snap.BucketCount)
+		id, err := routedID(v.Routed, in.x.progress.supplied[i], in.buckets[v.Row])
 		if err != nil {
 			return err
 		}
@@ -323,12 +322,12 @@ func (in *inserting) routeIDs() error {
 }
 
 // routedID makes a routed id of a number that was drawn.
-func routedID(ids *plan.IDs, number []byte, bucket, buckets int) (int64, error) {
+func routedID(ids *plan.IDs, number []byte, bucket int) (int64, error) {
 	n, err := strconv.ParseInt(string(number), 10, 64)
 	if err != nil {
 		return 0, err
 	}
-	return executor.RoutedID(ids, n, bucket, bits.Len(uint(buckets))-1)
+	return executor.RoutedID(ids, n, bucket)
 }
 
 // run sends the shards their rows and passes on the rows that they return.

@@ -365,7 +365,7 @@ func (in *splitting) routeIDs(buckets []int) error {
 				return err
 			}
 			n := strconv.AppendInt(nil, int64(binary.BigEndian.Uint64(field)), 10)
-			id, err := routedID(v.Routed, n, buckets[j], in.s.route.snap.BucketCount)
+			id, err := routedID(v.Routed, n, buckets[j])
 			if err != nil {
 				return err
 			}

@@ -437,11 +437,11 @@ func (m *Mover) carriedTables(ctx context.Context, s *session, snap *directory.S
 	if move.Group != "" {
 		return out, nil
 	}
-	return m.carriedLookups(s, out)
+	return m.carriedLookups(s, snap, out)
 }
 
 // carriedLookups adds the lookup tables that weft keeps: an entry is on the shard of its value.
-func (m *Mover) carriedLookups(s *session, out []*carried) ([]*carried, error) {
+func (m *Mover) carriedLookups(s *session, snap *directory.Snapshot, out []*carried) ([]*carried, error) {
 	found, err := s.one("SELECT to_regclass('weft.lookup')")
 	if err != nil || found == "" {
 		return out, err
@@ -455,6 +455,9 @@ func (m *Mover) carriedLookups(s *session, out []*carried) ([]*carried, error) {
 			return nil, fmt.Errorf("lookup %s is being made or dropped", r[0]) // its entries go where the placement of the beginning says
 		}
 		c := &carried{name: catalog.Name{Schema: "weft", Name: r[0]}, bucket: "(" + r[1] + ")::int"}
+		if n := directory.NumberingOf(snap).Noted(1); n > 1 {
+			c.bucket = fmt.Sprintf("((%s) * %d)::int", r[1], n)
+		}
 		c.indexed = c.bucket
 		if err := c.readColumns(s); err != nil {
 			return nil, err

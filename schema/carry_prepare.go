@@ -40,7 +40,7 @@ func (m *Mover) bucketSQL(ctx context.Context, snap *directory.Snapshot, t *dire
 			return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
 		}
 		// No value is pinned while a job carries rows of the lookup's databases.
-		own, pinErr := m.cfg.Entries.Pinned(ctx, t.Vindex.Name, snap.Version)
+		own, pinErr := m.cfg.Entries.Pinned(ctx, t.Vindex.Name, snap)
 		if pinErr != nil {
 			return pinErr
 		}
@@ -269,6 +269,20 @@ func (m *Mover) MayMove(ctx context.Context, database, user string) error {
 
 // OperatorRole is the role whose members may move rows to other shards.
 const OperatorRole = "weft_operator"
+
+// MustBeSuperuser refuses a user of a database who is not a superuser.
+func MustBeSuperuser(ctx context.Context, m *Mover, database, user, what string) error {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return err
+	}
+	home, err := open(ctx, m.cfg.Shards, snap.Home, database, user, "weft")
+	if err != nil {
+		return err
+	}
+	defer home.close()
+	return mustBeSuperuser(home, what)
+}
 
 // mustBeSuperuser refuses a session whose user is not a superuser.
 func mustBeSuperuser(s *session, what string) error {

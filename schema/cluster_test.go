@@ -13,6 +13,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/vindex"
 )
 
 // store is a directory in memory, with the checks every store makes.
@@ -53,14 +54,14 @@ type entries struct {
 	places map[string]int
 }
 
-func (e *entries) Ensure(_ context.Context, lookup string, keys [][]byte, defaults []int) ([]int, error) {
+func (e *entries) Ensure(_ context.Context, n directory.Numbering, lookup string, keys [][]byte, defaults []vindex.ID) ([]int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []int
 	for i, k := range keys {
 		name := lookup + "/" + string(k)
 		if _, ok := e.places[name]; !ok {
-			e.places[name] = defaults[i]
+			e.places[name] = n.Bucket(n.Default(defaults[i]), defaults[i])
 		}
 		out = append(out, e.places[name])
 	}
@@ -89,7 +90,7 @@ func (e *entries) Pin(ctx context.Context, lookup string, key []byte, shard stri
 	return true, nil
 }
 
-func (e *entries) Pinned(_ context.Context, lookup string, _ int64) (map[string]int, error) {
+func (e *entries) Pinned(_ context.Context, lookup string, _ *directory.Snapshot) (map[string]int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := map[string]int{}

@@ -24,8 +24,9 @@ type MoveRecord struct {
 	State, Reason string
 	From, To      []string
 	// Origin are the buckets of the job by the shard that had them before it, as ReadBuckets reads
-	// them.
+	// them. They have the numbers of a cluster with Count buckets, 0 for as many as it was created with.
 	Origin          map[string]string
+	Count           int
 	Buckets, Done   int64
 	Rows, Bytes     int64
 	Rounds, GivenUp int64
@@ -49,6 +50,9 @@ type MoveRound struct {
 	Rows, Bytes   int64
 	Writes, Reads float64 // milliseconds
 }
+
+// countKey stands, among the shards of MoveRecord.Origin, for MoveRecord.Count. No shard has that name.
+const countKey = ""
 
 // Carried is the outcome of a round that went through.
 const Carried = "carried"
@@ -90,6 +94,9 @@ func (m *Mover) rememberMove(s *session, snap *directory.Snapshot, move *directo
 	origin := map[string]string{}
 	for shard, list := range lists {
 		origin[shard] = Ranges(list)
+	}
+	if snap.FirstBuckets > 0 {
+		origin[countKey] = strconv.Itoa(snap.BucketCount)
 	}
 	text, err := json.Marshal(origin)
 	if err != nil {
@@ -187,6 +194,10 @@ ORDER BY j.started DESC, j.id`)
 			if err := json.Unmarshal([]byte(text), into); err != nil {
 				return nil, fmt.Errorf("job %s in weft.move_job: %w", e.ID, err)
 			}
+		}
+		if text, grown := e.Origin[countKey]; grown {
+			e.Count = int(number(text))
+			delete(e.Origin, countKey)
 		}
 		out = append(out, e)
 	}

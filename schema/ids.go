@@ -85,10 +85,10 @@ func (d *declaration) routeIDs() error {
 	if err != nil {
 		return err
 	}
-	if !limitIDs(ids, number(largest), d.snap.BucketCount) {
+	if !limitIDs(ids, number(largest), ids.Of(d.snap.BucketCount)) {
 		d.warn(fmt.Sprintf("%s has an id of %s: ids above it would not be exact in a double, so none is routed", d.req.name(), largest), "")
 	}
-	d.routing, err = routing(&d.seen.verdict.table, d.seen.verdict.vindex, d.snap.BucketCount)
+	d.routing, err = routing(&d.seen.verdict.table, d.seen.verdict.vindex, ids.Of(d.snap.BucketCount))
 	return err
 }
 

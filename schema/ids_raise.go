@@ -57,7 +57,7 @@ func (m *Mover) RaiseIDs(ctx context.Context, database string, table catalog.Nam
 		}
 		next := s.Clone()
 		own := *next.Table(database, table.Schema, table.Name)
-		raiseLimit(&own.IDs, s.BucketCount)
+		raiseLimit(&own.IDs, own.IDs.Of(s.BucketCount))
 		next.PutTable(own)
 		return next, nil
 	})
@@ -115,7 +115,7 @@ func (m *Mover) replaceRouting(ctx context.Context, snap *directory.Snapshot, t 
 		return fmt.Errorf("ids of %q are routed by a vindex that is not computed", t.Name)
 	}
 	texts := []string{dropRouting(catalog.Name{Schema: t.Schema, Name: t.Name})}
-	added, err := routing(t, v, snap.BucketCount)
+	added, err := routing(t, v, t.IDs.Of(snap.BucketCount))
 	if err != nil {
 		return err
 	}

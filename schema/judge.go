@@ -123,7 +123,7 @@ func (j *judgement) key() error {
 		}
 	}
 	if t.Vindex.Kind == "composite" && len(t.Vindex.Params) == 0 {
-		t.Vindex.Params = map[string]any{"bits": defaultBits(len(j.req.Columns), j.snap.BucketCount)}
+		t.Vindex.Params = map[string]any{"bits": defaultBits(len(j.req.Columns), directory.NumberingOf(j.snap).First)}
 	}
 	if t.Vindex.Lookup() && t.Vindex.Name == "" {
 		return refuse(pgerr.InvalidParameterValue, "a %s needs a name", t.Vindex.Kind).

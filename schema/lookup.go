@@ -15,16 +15,17 @@ import (
 // Entries keeps the buckets of the values of lookup vindexes. *directory.Current is one.
 type Entries interface {
 	// Ensure returns the buckets of values, in their order. A value without an entry gets an entry
-	// with its default bucket.
-	Ensure(ctx context.Context, lookup string, keys [][]byte, defaults []int) ([]int, error)
+	// with the bucket of its default keyspace ID.
+	// The buckets have the numbers of n.
+	Ensure(ctx context.Context, n directory.Numbering, lookup string, keys [][]byte, defaults []vindex.ID) ([]int, error)
 	// Pin gives a value a bucket of its own on a shard, and reports whether it did: false if the
 	// value has an entry already.
 	Pin(ctx context.Context, lookup string, key []byte, shard string) (bool, error)
-	// Pinned returns the values that have a bucket of their own, as of a version of the directory
-	// or a later one.
-	Pinned(ctx context.Context, lookup string, version int64) (map[string]int, error)
-	// Repin gives a value that has an entry another bucket, together with a change of the
-	// directory.
+	// Pinned returns the values that have a bucket of their own, as of a snapshot or a later one. The
+	// buckets have the numbers of the snapshot.
+	Pinned(ctx context.Context, lookup string, as *directory.Snapshot) (map[string]int, error)
+	// Repin gives a value that has an entry a bucket of its own, together with a change of the
+	// directory. change gets the value's own bucket, -1 if it has none yet.
 	Repin(ctx context.Context, lookup string, key []byte, change func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error)) error
 }
 
@@ -53,8 +54,8 @@ func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, erro
 	if d.cfg.Entries == nil {
 		return "", pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
 	}
-	w := &entryWriter{ctx: d.ctx, entries: d.cfg.Entries, lookup: d.seen.verdict.table.Vindex.Name, vindex: v}
-	if err := w.read(d.home, d.req.Table.SQL(), columns[0], d.snap.BucketCount); err != nil {
+	w := &entryWriter{ctx: d.ctx, entries: d.cfg.Entries, numbers: directory.NumberingOf(d.snap), lookup: d.seen.verdict.table.Vindex.Name, vindex: v}
+	if err := w.read(d.home, d.req.Table.SQL(), columns[0]); err != nil {
 		return "", err
 	}
 	// A value may have been pinned since the last look: its bucket is a new one.
@@ -71,11 +72,11 @@ type entryWriter struct {
 	entries Entries
 	lookup  string
 	vindex  vindex.Lookup
-	bits    int
+	numbers directory.Numbering
 
 	texts     []string
 	keys      [][]byte
-	defaults  []int
+	defaults  []vindex.ID
 	elsewhere []string // rows of VALUES, at most one for each pinned value
 }
 
@@ -83,10 +84,7 @@ type entryWriter struct {
 const entryBatch = 256
 
 // read makes entries for the values of a column.
-func (w *entryWriter) read(s *session, table, column string, buckets int) (err error) {
-	if w.bits, err = vindex.Bits(buckets); err != nil {
-		return err
-	}
+func (w *entryWriter) read(s *session, table, column string) error {
 	query := "COPY (SELECT DISTINCT " + column + "::text FROM " + table + " WHERE " + column + " IS NOT NULL) TO STDOUT"
 	if err := s.explain(s.CopyOut(query, w)); err != nil {
 		return err
@@ -120,7 +118,7 @@ func (w *entryWriter) Write(row []byte) (int, error) {
 	}
 	w.texts = append(w.texts, text)
 	w.keys = append(w.keys, r.Key)
-	w.defaults = append(w.defaults, r.Default.Bucket(w.bits))
+	w.defaults = append(w.defaults, r.Default)
 	if len(w.keys) == entryBatch {
 		return len(row), w.flush()
 	}
@@ -131,12 +129,12 @@ func (w *entryWriter) flush() error {
 	if len(w.keys) == 0 {
 		return nil
 	}
-	buckets, err := w.entries.Ensure(w.ctx, w.lookup, w.keys, w.defaults)
+	buckets, err := w.entries.Ensure(w.ctx, w.numbers, w.lookup, w.keys, w.defaults)
 	if err != nil {
 		return err
 	}
 	for i, b := range buckets {
-		if b != w.defaults[i] {
+		if b != w.numbers.Bucket(w.numbers.Default(w.defaults[i]), w.defaults[i]) {
 			w.elsewhere = append(w.elsewhere, fmt.Sprintf("(%s, %d::int8)", quote.Literal(w.texts[i]), b))
 		}
 	}

@@ -62,7 +62,8 @@ func (j *lookupJob) byShard(entries map[string]int) (map[int][]string, error) {
 	out := map[int][]string{}
 	for e := range entries {
 		text, _, _ := strings.Cut(e, ":")
-		b, err := strconv.Atoi(text)
+		number, err := strconv.Atoi(text)
+		b := directory.NumberingOf(j.snap).Noted(number)
 		if err != nil || b < 0 || b >= len(j.snap.Placement) || int(j.snap.Placement[b]) >= len(j.shards) {
 			return nil, fmt.Errorf("an entry of lookup %s belongs to bucket %q, which no shard holds", j.spec.name, text)
 		}

@@ -37,7 +37,7 @@ type lookupSpec struct {
 	unique   bool
 	index    string // the unique index of the table that the lookup stands for
 	idSQL    string // over k1, k2, …
-	bucket   string // over v1, v2, …
+	bucket   string // over v1, v2, …: the number that directory.Numbering has for an entry
 	known    *catalog.Lookup
 }
 
@@ -75,7 +75,8 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 		})
 		spec.types = append(spec.types, vindex.LookupType(datum.Type(c.Base)))
 	}
-	placement, err := vindex.LookupTable(columns, snap.BucketCount)
+	first := directory.NumberingOf(snap).First
+	placement, err := vindex.LookupTable(columns, first)
 	if err != nil {
 		return nil, refuse(pgerr.FeatureNotSupported, "%s cannot have a lookup on (%s): %s", name, strings.Join(req.Columns, ", "), err).WithCause(err)
 	}
@@ -90,7 +91,7 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 		vs = append(vs, fmt.Sprintf("v%d", i+1))
 	}
 	spec.idSQL = computed.SQL(ks)
-	if spec.bucket, err = vindex.BucketSQL(placement, vs, snap.BucketCount); err != nil {
+	if spec.bucket, err = vindex.BucketSQL(placement, vs, first); err != nil {
 		return nil, err
 	}
 	for _, u := range rel.Unique {

@@ -76,7 +76,7 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 		return err
 	}
 	if !pinned {
-		return &PlacedError{Lookup: lookup, Key: r.Key, err: pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has its place already", value, lookup)}
+		return &PlacedError{Lookup: lookup, Key: r.Key, Default: r.Default, err: pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has its place already", value, lookup)}
 	}
 	return nil
 }
@@ -85,8 +85,10 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 // them.
 type PlacedError struct {
 	Lookup string
-	Key    []byte // see vindex.Request
-	err    *pgerr.Error
+	// Key and Default are those of vindex.Request.
+	Key     []byte
+	Default vindex.ID
+	err     *pgerr.Error
 }
 
 func (e *PlacedError) Error() string { return e.err.Error() }

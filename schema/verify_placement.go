@@ -208,12 +208,8 @@ func (v *placementCheck) entered(out *Placement, t *directory.Table, vx vindex.L
 	if v.cfg.Entries == nil {
 		return errors.New("lookups are not kept here")
 	}
-	bits, err := vindex.Bits(v.snap.BucketCount)
-	if err != nil {
-		return err
-	}
 	column := v.columns(t)[0]
-	err = s.run("DECLARE keys NO SCROLL CURSOR FOR SELECT " + column + " IS NULL, " + column + "::text, count(*), " + keyText([]string{column}) +
+	err := s.run("DECLARE keys NO SCROLL CURSOR FOR SELECT " + column + " IS NULL, " + column + "::text, count(*), " + keyText([]string{column}) +
 		" FROM " + out.Table.SQL() + " r GROUP BY " + column)
 	if err != nil {
 		return err
@@ -226,7 +222,7 @@ func (v *placementCheck) entered(out *Placement, t *directory.Table, vx vindex.L
 		if len(rows) == 0 {
 			return s.run("CLOSE keys")
 		}
-		places, err := v.places(t, vx, rows, bits)
+		places, err := v.places(t, vx, rows)
 		if err != nil {
 			return err
 		}
@@ -245,9 +241,10 @@ func (v *placementCheck) entered(out *Placement, t *directory.Table, vx vindex.L
 }
 
 // places returns the buckets of values. A value is whether it is NULL, and its text.
-func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]string, bits int) ([]int, error) {
+func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]string) ([]int, error) {
 	out := make([]int, len(rows))
-	var at, defaults []int
+	var at []int
+	var defaults []vindex.ID
 	var keys [][]byte
 	for i, r := range rows {
 		value := datum.Literal([]byte(r[1]))
@@ -262,24 +259,28 @@ func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]s
 		if err != nil {
 			return nil, err
 		}
-		out[i] = q.Default.Bucket(bits)
+		out[i] = v.snap.TopBucket(q.Default)
 		if q.Key != nil {
-			at, keys, defaults = append(at, i), append(keys, q.Key), append(defaults, out[i])
+			at, keys, defaults = append(at, i), append(keys, q.Key), append(defaults, q.Default)
 		}
 	}
 	if len(keys) == 0 {
 		return out, nil
 	}
 	// Every row has an entry already, so Ensure makes none here.
-	buckets, err := v.cfg.Entries.Ensure(v.ctx, t.Vindex.Name, keys, defaults)
+	buckets, err := v.cfg.Entries.Ensure(v.ctx, directory.NumberingOf(v.snap), t.Vindex.Name, keys, defaults)
 	if err != nil {
 		return nil, err
 	}
 	for i, b := range buckets {
 		out[at[i]] = b
 		if b >= len(v.snap.Placement) { // a value was pinned meanwhile
+			was := v.snap.BucketCount
 			if v.snap, err = v.load(v.ctx, t.Database); err != nil {
 				return nil, err
+			}
+			if v.snap.BucketCount != was {
+				return v.places(t, vx, rows)
 			}
 		}
 	}

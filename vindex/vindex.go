@@ -20,6 +20,12 @@ type Range struct{ First, Last ID }
 // All is the whole key space.
 var All = Range{0, 1<<64 - 1}
 
+// Within returns the IDs whose bucket, of 1<<bits, is the given one.
+func Within(bucket, bits int) Range {
+	first := ID(bucket) << (64 - bits)
+	return Range{first, first + 1<<(64-bits) - 1}
+}
+
 // Buckets returns the first and the last bucket the range touches, of 1<<bits.
 func (r Range) Buckets(bits int) (first, last int) {
 	return r.First.Bucket(bits), r.Last.Bucket(bits)

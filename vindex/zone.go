@@ -43,6 +43,18 @@ func zoneSQL(z zones, column, x string) string {
 	return fmt.Sprintf("((%s + (((%s >> 33) & 2147483647) * %s >> 31)) << %d)", first, x, width, shift)
 }
 
+// HasZones reports whether the parameters of a vindex name buckets, so that the IDs it makes depend on
+// how many buckets those are of.
+func HasZones(v Vindex) bool {
+	switch v := v.(type) {
+	case *zoned, *ranged:
+		return true
+	case *composite:
+		return v.zones != nil
+	}
+	return false
+}
+
 // zoned is a vindex of one column: its zone, and inside the zone its hash.
 type zoned struct {
 	kind    string

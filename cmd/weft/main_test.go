@@ -79,6 +79,9 @@ func TestMistakes(t *testing.T) {
 		"move --buckets 1 --to s":   "through which proxy",
 		"rebalance":                 "through which proxy",
 		"rebalance --wait":          "--wait needs --apply",
+		"grow-buckets":              "how many buckets?",
+		"grow-buckets 8 9":          `"9" is one word too many`,
+		"grow-buckets 8":            "through which proxy",
 		"shard zzz":                 "add, drain, remove or list",
 		"shard add":                 "which shard?",
 		"shard add s":               "which server? give host:port",
@@ -179,7 +182,7 @@ func TestApplyAndStatus(t *testing.T) {
 		t.Errorf("without --prune: %d %q", code, errs)
 	}
 	for text, want := range map[string]string{
-		strings.Replace(two, "64", "128", 1): "bucket_count: is fixed at 64",
+		strings.Replace(two, "64", "128", 1): "bucket_count: the cluster has 64, not 128: weft grow-buckets makes more of them",
 		"home: b\n" + two:                    "home: cannot move from a to b",
 	} {
 		for _, flag := range []string{"--dry-run", "--dry-run=false"} {

@@ -79,5 +79,12 @@ func TestShardCommands(t *testing.T) {
 	printed(t, run("shard", "add", "shard-2", emptyServer(t), "--wait"), `job \w+ has begun: shard-2 joins`, `shard-2 has joined and holds 21 buckets`)
 	printed(t, run("move", "--buckets", "0-63", "--to", "shard-2", "--wait"), `job \w+ has begun`, `done: 43 of 43 buckets, .*`)
 	count()
+
+	refused("the cluster has 64 buckets, which cannot become 96", "grow-buckets", "96")
+	printed(t, run("grow-buckets", "128", "--dry-run"), `each of 64 buckets would become 2, on the same shard; no row would move`, `not started: .*`)
+	printed(t, run("shard", "list"), `shard-2 +active +1 +64 .*`)
+	printed(t, run("grow-buckets", "128"), `the cluster has 128 buckets: .*`)
+	printed(t, run("shard", "list"), `shard-2 +active +1 +128 .*`)
+	count()
 	p.stop(syscall.SIGTERM)
 }

@@ -152,7 +152,7 @@ func TestOutage(t *testing.T) {
 		t.Errorf("while etcd is away: %+v", got)
 	} else if tab := got.Table("app", "public", "accounts"); tab == nil || len(got.Placement) != 64 {
 		t.Errorf("while etcd is away: table %+v, %d buckets", tab, len(got.Placement))
-	} else if b, ok := got.Entry("tenants", []byte("42")); !ok || b != 7 {
+	} else if b, ok := got.Entry("tenants", []byte("42"), 0); !ok || b != 7 {
 		t.Errorf("while etcd is away: entry %d, %v", b, ok)
 	}
 	if _, err := cur.Place(t.Context(), "tenants", []byte("43"), 8); !errors.Is(err, directory.ErrUnavailable) {
@@ -188,7 +188,7 @@ func TestOutage(t *testing.T) {
 	if b, err := cur.Place(t.Context(), "tenants", []byte("43"), 8); err != nil || b != 8 {
 		t.Errorf("an entry after the outage: %d, %v", b, err)
 	}
-	if b, ok := cur.Snapshot().Entry("tenants", []byte("42")); !ok || b != 7 {
+	if b, ok := cur.Snapshot().Entry("tenants", []byte("42"), 0); !ok || b != 7 {
 		t.Errorf("after the outage: entry %d, %v", b, ok)
 	}
 	eventually(t, "the proxy is listed again", func() bool {

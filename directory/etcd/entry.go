@@ -99,7 +99,7 @@ func (s *Store) PinEntry(ctx context.Context, name string, key []byte, shard str
 	if err := directory.CheckEntry(name, key); err != nil {
 		return nil, 0, err
 	}
-	at, bucket := s.entryKey(name, key), 0
+	at, bucket, number := s.entryKey(name, key), 0, 0
 	snap, err := s.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		if old == nil {
 			return nil, directory.ErrNoCluster
@@ -117,10 +117,11 @@ func (s *Store) PinEntry(ctx context.Context, name string, key []byte, shard str
 		}
 		next := old.Clone()
 		bucket, err = next.OwnBucket(name, shard)
+		number = directory.NumberingOf(next).Own(bucket)
 		return next, err
 	}, func(*directory.Snapshot) ([]clientv3.Cmp, []clientv3.Op) {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(at), "=", 0)},
-			[]clientv3.Op{clientv3.OpPut(at, strconv.Itoa(bucket))}
+			[]clientv3.Op{clientv3.OpPut(at, strconv.Itoa(number))}
 	})
 	return snap, bucket, err
 }
@@ -130,7 +131,7 @@ func (s *Store) MoveEntry(ctx context.Context, name string, key []byte, change f
 	if err := directory.CheckEntry(name, key); err != nil {
 		return nil, err
 	}
-	at, bucket, revision := s.entryKey(name, key), 0, int64(0)
+	at, number, revision := s.entryKey(name, key), 0, int64(0)
 	return s.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		if old == nil {
 			return nil, directory.ErrNoCluster
@@ -145,16 +146,20 @@ func (s *Store) MoveEntry(ctx context.Context, name string, key []byte, change f
 			return nil, fmt.Errorf("move an entry: lookup %s has none for %q", name, key)
 		}
 		revision = resp.Kvs[0].ModRevision
-		was, err := strconv.Atoi(string(resp.Kvs[0].Value))
-		if err != nil || was < 0 || was >= len(old.Placement) || old.Placement[was] == directory.Unused {
+		n, was := directory.NumberingOf(old), -1
+		number, err = strconv.Atoi(string(resp.Kvs[0].Value))
+		if err == nil && n.IsOwn(number) {
+			was = n.Bucket(number, 0)
+		}
+		if err != nil || number < 0 || was >= len(old.Placement) || was >= 0 && old.Placement[was] == directory.Unused {
 			return nil, fmt.Errorf("move an entry: that of lookup %s for %q is not usable: its value is not a bucket", name, key)
 		}
 		next, b, err := change(old, was)
-		bucket = b
+		number = n.Own(b)
 		return next, err
 	}, func(*directory.Snapshot) ([]clientv3.Cmp, []clientv3.Op) {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(at), "=", revision)},
-			[]clientv3.Op{clientv3.OpPut(at, strconv.Itoa(bucket))}
+			[]clientv3.Op{clientv3.OpPut(at, strconv.Itoa(number))}
 	})
 }
 
@@ -185,10 +190,10 @@ func (s *Store) DropEntries(ctx context.Context, name string) error {
 	if !resp.Succeeded {
 		return s.DropEntries(ctx, name)
 	}
-	var own []int // buckets that no value needs now
+	var own []int // entries whose buckets no value needs now
 	for _, kv := range resp.Responses[0].GetResponseDeleteRange().PrevKvs {
-		if b, err := strconv.Atoi(string(kv.Value)); err == nil && b >= snap.BucketCount {
-			own = append(own, b)
+		if number, err := strconv.Atoi(string(kv.Value)); err == nil && directory.NumberingOf(snap).IsOwn(number) {
+			own = append(own, number)
 		}
 	}
 	if len(own) == 0 {
@@ -199,7 +204,11 @@ func (s *Store) DropEntries(ctx context.Context, name string) error {
 			return nil, directory.ErrNoCluster
 		}
 		next := old.Clone()
-		next.FreeBuckets(own)
+		buckets := make([]int, len(own))
+		for i, number := range own {
+			buckets[i] = directory.NumberingOf(old).Bucket(number, 0)
+		}
+		next.FreeBuckets(buckets)
 		return next, nil
 	})
 	return err

@@ -277,7 +277,7 @@ func TestDamage(t *testing.T) {
 	put("snapshot/entry/tenants/1", "nonsense")
 	put("snapshot/entry/tenants/2", "4096")
 	put("snapshot/entry/", "7")
-	wait(t, func() bool { b, ok := cur.Snapshot().Entry("tenants", []byte("1")); return ok && b < 0 })
+	wait(t, func() bool { b, ok := cur.Snapshot().Entry("tenants", []byte("1"), 0); return ok && b < 0 })
 	wait(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()

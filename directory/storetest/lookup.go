@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/vindex"
 )
 
 // Tenants declares a table with a lookup called tenants.
@@ -71,7 +72,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func testEntries(t *testing.T, s directory.Store) {
 	l := lookups(t, s)
 	one, two := follow(t, s), follow(t, s)
-	if _, ok := one.Snapshot().Entry("tenants", key(1)); ok {
+	if _, ok := one.Snapshot().Entry("tenants", key(1), 0); ok {
 		t.Error("an entry before there is one")
 	}
 	got, err := l.PutEntries(t.Context(), "tenants", []directory.Entry{{Key: key(1), Bucket: 11}, {Key: key(2), Bucket: 12}, {Key: key(1), Bucket: 13}, {Key: []byte{}, Bucket: 14}})
@@ -89,11 +90,11 @@ func testEntries(t *testing.T, s directory.Store) {
 	for i := range 10 {
 		wg.Go(func() {
 			cur := []*directory.Current{one, two}[i%2]
-			b, err := cur.Place(t.Context(), "tenants", key(4), 30+i)
+			b, err := cur.Place(t.Context(), "tenants", key(4), in(30+i))
 			if err != nil {
 				t.Error(err)
 			}
-			if known, ok := cur.Snapshot().Entry("tenants", key(4)); !ok || known != b {
+			if known, ok := cur.Snapshot().Entry("tenants", key(4), 0); !ok || known != b {
 				t.Errorf("placed in %d, known as %d, %v", b, known, ok)
 			}
 			mu.Lock()
@@ -109,12 +110,12 @@ func testEntries(t *testing.T, s directory.Store) {
 		eventually(t, "all entries", func() bool { return cur.Snapshot().Entries.Count("tenants") == 5 })
 		snap := cur.Snapshot()
 		for k, want := range map[string]int{"1": 11, "2": 12, "3": 23, "": 14} {
-			if b, ok := snap.Entry("tenants", []byte(k)); !ok || b != want {
+			if b, ok := snap.Entry("tenants", []byte(k), 0); !ok || b != want {
 				t.Errorf("entry %q: %d, %v", k, b, ok)
 			}
 		}
 		for _, n := range []string{"", "tenant", "tenants2"} {
-			if _, ok := snap.Entry(n, key(1)); ok {
+			if _, ok := snap.Entry(n, key(1), 0); ok {
 				t.Errorf("lookup %q has an entry", n)
 			}
 		}
@@ -141,11 +142,11 @@ func testBrokenEntry(t *testing.T, s directory.Store) {
 	}
 	for _, cur := range []*directory.Current{early, follow(t, s)} {
 		eventually(t, "both entries", func() bool { return cur.Snapshot().Entries.Count("tenants") == 2 })
-		eventually(t, "a broken entry", func() bool { b, ok := cur.Snapshot().Entry("tenants", key(1)); return ok && b < 0 })
-		if b, ok := cur.Snapshot().Entry("tenants", key(2)); !ok || b != 63 {
+		eventually(t, "a broken entry", func() bool { b, ok := cur.Snapshot().Entry("tenants", key(1), 0); return ok && b < 0 })
+		if b, ok := cur.Snapshot().Entry("tenants", key(2), 0); !ok || b != 63 {
 			t.Errorf("the one beside it: %d, %v", b, ok)
 		}
-		if b, err := cur.Place(t.Context(), "tenants", key(1), 5); err == nil || !strings.Contains(err.Error(), "bucket 64, which does not exist") {
+		if b, err := cur.Place(t.Context(), "tenants", key(1), in(5)); err == nil || !strings.Contains(err.Error(), "bucket 64, which does not exist") {
 			t.Errorf("placed in %d, %v", b, err)
 		}
 	}
@@ -154,7 +155,7 @@ func testBrokenEntry(t *testing.T, s directory.Store) {
 func testPin(t *testing.T, s directory.Store) {
 	l := lookups(t, s)
 	one, two := follow(t, s), follow(t, s)
-	if _, err := one.Place(t.Context(), "tenants", key(1), 3); err != nil {
+	if _, err := one.Place(t.Context(), "tenants", key(1), in(3)); err != nil {
 		t.Fatal(err)
 	}
 	if did, err := one.Pin(t.Context(), "tenants", key(1), "b"); did || err != nil {
@@ -175,7 +176,10 @@ func testPin(t *testing.T, s directory.Store) {
 	// A value with a place gets another bucket together with a change of the snapshot.
 	move := func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error) {
 		next := old.Clone()
-		b, err := next.Unpool("tenants", bucket)
+		if bucket >= 0 {
+			t.Errorf("a value in a bucket with others is in bucket %d of its own", bucket)
+		}
+		b, err := next.Unpool("tenants", 3)
 		return next, b, err
 	}
 	if err := one.Repin(t.Context(), "tenants", key(2), move); err == nil || !strings.Contains(err.Error(), "has none") {
@@ -187,10 +191,10 @@ func testPin(t *testing.T, s directory.Store) {
 	if err := one.Repin(t.Context(), "tenants", key(1), move); err != nil {
 		t.Fatal(err)
 	}
-	if b, ok := one.Snapshot().Entry("tenants", key(1)); !ok || b != 64 || one.Snapshot().Placement[64] != one.Snapshot().Placement[3] || one.Snapshot().Remapped["app"] == 0 {
+	if b, ok := one.Snapshot().Entry("tenants", key(1), 0); !ok || b != 64 || one.Snapshot().Placement[64] != one.Snapshot().Placement[3] || one.Snapshot().Remapped["app"] == 0 {
 		t.Errorf("bucket %d, %v", b, ok)
 	}
-	if own, err := two.Pinned(t.Context(), "tenants", one.Snapshot().Version); err != nil || len(own) != 1 || own[string(key(1))] != 64 {
+	if own, err := two.Pinned(t.Context(), "tenants", one.Snapshot()); err != nil || len(own) != 1 || own[string(key(1))] != 64 {
 		t.Errorf("pinned %v, %v", own, err)
 	}
 	// Pins at the same time each get a bucket; the same value once.
@@ -225,7 +229,7 @@ func testPin(t *testing.T, s directory.Store) {
 		own := map[int]bool{}
 		for i := range 6 {
 			// No waiting: a proxy that serves the version knows the entry.
-			b, ok := snap.Entry("tenants", key(10+i))
+			b, ok := snap.Entry("tenants", key(10+i), 0)
 			if !ok || b < 64 || own[b] {
 				t.Fatalf("pinned value %d: bucket %d, %v", i, b, ok)
 			}
@@ -233,13 +237,83 @@ func testPin(t *testing.T, s directory.Store) {
 			if got, want := snap.Shards[snap.Placement[b]].Name, []string{"a", "b"}[i%2]; got != want {
 				t.Errorf("value %d is on %s, pinned to %s", i, got, want)
 			}
-			if again, err := cur.Place(t.Context(), "tenants", key(10+i), 7); err != nil || again != b {
+			if again, err := cur.Place(t.Context(), "tenants", key(10+i), in(7)); err != nil || again != b {
 				t.Errorf("placed in %d, pinned in %d, %v", again, b, err)
 			}
 		}
 	}
+	testGrow(t, s, l, one, two)
 	testDrop(t, s, l, one)
 }
+
+// testGrow: entries are found when the cluster has more buckets, also by who does not know that yet.
+func testGrow(t *testing.T, s directory.Store, l directory.Lookups, one, two *directory.Current) {
+	t.Helper()
+	if b, err := one.Place(t.Context(), "tenants", key(20), in(5)|1<<57); err != nil || b != 5 {
+		t.Fatalf("placed in %d, %v", b, err)
+	}
+	old := one.Snapshot()
+	grown, err := s.Update(t.Context(), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		return next, directory.Grow(next, 256)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cur := range []*directory.Current{one, two, follow(t, s)} {
+		snap, err := cur.Reach(t.Context(), grown.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 6 {
+			was, _ := old.Entry("tenants", key(10+i), 0)
+			b, ok := snap.Entry("tenants", key(10+i), 0)
+			if !ok || b != was+192 || snap.Placement[b] != old.Placement[was] {
+				t.Errorf("pinned value %d was in bucket %d and is in %d, %v", i, was, b, ok)
+			}
+		}
+		eventually(t, "an entry in a bucket with others", func() bool {
+			b, ok := snap.Entry("tenants", key(20), in(5)|1<<57)
+			return ok && b == 22
+		})
+	}
+	// A proxy with an old snapshot and one with the new make entries, and know each other's.
+	keys, ids := [][]byte{key(21), key(22)}, []vindex.ID{in(7) | 3<<56, in(63)}
+	if b, err := one.Ensure(t.Context(), directory.NumberingOf(old), "tenants", keys[:1], ids[:1]); err != nil || b[0] != 7 {
+		t.Errorf("placed in %v, %v", b, err)
+	}
+	if b, err := two.Ensure(t.Context(), directory.NumberingOf(grown), "tenants", keys, ids); err != nil || b[0] != 31 || b[1] != 252 {
+		t.Errorf("placed in %v, %v", b, err)
+	}
+	eventually(t, "the entry of a newer proxy", func() bool { b, ok := old.Entry("tenants", key(22), ids[1]); return ok && b == 63 })
+	if did, err := two.Pin(t.Context(), "tenants", key(23), "a"); !did || err != nil {
+		t.Fatalf("%v, %v", did, err)
+	}
+	snap := two.Snapshot()
+	b, ok := snap.Entry("tenants", key(23), 0)
+	if !ok || b < 256 || snap.Shards[snap.Placement[b]].Name != "a" {
+		t.Errorf("pinned in %d, %v", b, ok)
+	}
+	if own, err := one.Pinned(t.Context(), "tenants", snap); err != nil || own[string(key(23))] != b {
+		t.Errorf("pinned %v, %v", own, err)
+	}
+	err = one.Repin(t.Context(), "tenants", key(23), func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error) {
+		if bucket != b {
+			t.Errorf("pinned in %d, not in %d", bucket, b)
+		}
+		next := old.Clone()
+		return next, bucket, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if again, ok := one.Snapshot().Entry("tenants", key(23), 0); !ok || again != b {
+		t.Errorf("pinned in %d, %v", again, ok)
+	}
+}
+
+// in returns a keyspace ID of one of 64 buckets.
+func in(bucket int) vindex.ID { return vindex.ID(bucket) << 58 }
 
 func testDrop(t *testing.T, s directory.Store, l directory.Lookups, cur *directory.Current) {
 	t.Helper()
@@ -261,18 +335,18 @@ func testDrop(t *testing.T, s directory.Store, l directory.Lookups, cur *directo
 		t.Fatal(err)
 	}
 	eventually(t, "no entries", func() bool { return cur.Snapshot().Entries.Count("tenants") == 0 })
-	eventually(t, "no own buckets", func() bool { return len(cur.Snapshot().Placement) == 64 })
-	if _, ok := cur.Snapshot().Entry("tenants", key(10)); ok {
+	eventually(t, "no own buckets", func() bool { return len(cur.Snapshot().Placement) == cur.Snapshot().BucketCount })
+	if _, ok := cur.Snapshot().Entry("tenants", key(10), 0); ok {
 		t.Error("a dropped entry is still there")
 	}
-	if b, ok := cur.Snapshot().Entry("tenants2", key(1)); !ok || b != 9 {
+	if b, ok := cur.Snapshot().Entry("tenants2", key(1), in(9)); !ok || b != 36 {
 		t.Errorf("another lookup's entry: %d, %v", b, ok)
 	}
 	// The name may be used again.
 	if _, err := s.Update(t.Context(), Tenants); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := cur.Place(t.Context(), "tenants", key(10), 5); err != nil || b != 5 {
+	if b, err := cur.Place(t.Context(), "tenants", key(10), in(5)); err != nil || b != 20 {
 		t.Errorf("placed anew in %d, %v", b, err)
 	}
 }
@@ -300,18 +374,18 @@ func testManyEntries(t *testing.T, s directory.Store) {
 	for _, cur := range []*directory.Current{early, late} {
 		snap := cur.Snapshot()
 		for i := 0; i < n; i += 997 {
-			if b, ok := snap.Entry("tenants", key(i)); !ok || b != i%64 {
+			if b, ok := snap.Entry("tenants", key(i), 0); !ok || b != i%64 {
 				t.Fatalf("entry %d: %d, %v", i, b, ok)
 			}
 		}
 		k := key(4711)
-		if a := testing.AllocsPerRun(100, func() { snap.Entry("tenants", k) }); a != 0 {
+		if a := testing.AllocsPerRun(100, func() { snap.Entry("tenants", k, 0) }); a != 0 {
 			t.Errorf("reading an entry allocates %v times", a)
 		}
 	}
 	began = time.Now()
 	for i := range 10 {
-		if _, err := late.Place(t.Context(), "tenants", key(n+i), 1); err != nil {
+		if _, err := late.Place(t.Context(), "tenants", key(n+i), in(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
