@@ -455,7 +455,7 @@ func (m *moving) mayFail(d *death, s moveStatement) bool {
 	case s.told == "57P01" || s.told == "08006" || s.told == "08007" || s.told == "40001":
 		// Others end the transactions of a proxy that stood still, and the backends of one without a lease.
 		who := "PQ"[s.proxy : s.proxy+1]
-		return d.has("stop "+who) || d.lasting > 5*time.Second && d.has("cable "+who)
+		return d.has("stop "+who) || d.lasting > 5*time.Second && (d.has("cable "+who) || d.has("etcd"))
 	}
 	return false
 }
