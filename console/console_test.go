@@ -94,9 +94,10 @@ func (*source) Heat(_ context.Context, values bool) console.Heat {
 			{Work: w, Database: "app", Tables: []string{"t"}, Key: key, Bucket: 3, Shard: "s1", OfShard: 0.5, Share: 0.25, Error: 0.01, Median: 1, NinetyNinth: 2, Since: since},
 			{Work: w, Database: "other", Tables: []string{}, Since: since},
 		},
-		Buckets: []console.HotBucket{{Work: w, Database: "app", Number: 3, Shard: "s1", Share: 0.5, OverMean: 9, TopKey: 0.75}, {Database: "other"}},
-		Shards:  []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4}},
-		Skews:   []console.Skew{{Database: "app", Class: "read", Evenness: 0.5, Effective: 3, Buckets: 8, Gini: 0.4, TopBucket: 3, TopShare: 0.5, TopKey: 0.25, ShardsOverMean: 2, CrossShard: 0.1, Scatter: 0.05, TwoPhase: 0.01}, {Database: "other", TopBucket: -1}},
+		Statements: []console.HotStatement{{Work: w, ID: 5, Database: "app", User: "a", Text: "SELECT $1", Shard: "s1", OfShard: 0.5, Median: 1, NinetyNinth: 2, Since: since}},
+		Buckets:    []console.HotBucket{{Work: w, Database: "app", Number: 3, Shard: "s1", Share: 0.5, OverMean: 9, TopKey: 0.75}, {Database: "other"}},
+		Shards:     []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4}},
+		Skews:      []console.Skew{{Database: "app", Class: "read", Evenness: 0.5, Effective: 3, Buckets: 8, Gini: 0.4, TopBucket: 3, TopShare: 0.5, TopKey: 0.25, ShardsOverMean: 2, CrossShard: 0.1, Scatter: 0.05, TwoPhase: 0.01}, {Database: "other", TopBucket: -1}},
 	}
 }
 
@@ -170,6 +171,7 @@ func TestShow(t *testing.T) {
 		{"SHOW ROUNDS", "5|j|app|2024-02-03 03:05:06.000007+00|s1 -> s2: 0|1|carried|10|99|1.5|0.5\n"},
 		{"show buckets", "0|s1|4|40|s2\n1|s2|0|0|\n"},
 		{"SHOW KEYS", `app|{"t"}|<b>seven</b>\u001b[31m|3|s1|4|1|0.5|9|100|2.5|0.5|0.25|0.01|1|2|2024-02-03 03:05:06.000007+00` + "\nother|{}||0||"},
+		{"SHOW HOT", "app|a|5|SELECT $1|s1|4|1|0.5|9|100|2.5|0.5|1|2|2024-02-03 03:05:06.000007+00\n"},
 		{"show heat", "app|3|s1|4|1|0.5|9|100|2.5|0.5|9|0.75\nother|"},
 		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4\n"},
 		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01\nother||0|0|0|0||"},
@@ -230,7 +232,7 @@ func TestTypes(t *testing.T) {
 // What is others' is for those who may see it.
 func TestViewer(t *testing.T) {
 	src := &source{}
-	for _, name := range []string{"sessions", "statements"} {
+	for _, name := range []string{"sessions", "statements", "hot_statements"} {
 		got := text(console.Named(name).Table(t.Context(), src, console.Viewer{User: "b"}))
 		if strings.Contains(got, "SELECT $1") || !strings.Contains(got, "<insufficient privilege>") {
 			t.Errorf("%s shows a's statement to b:\n%s", name, got)

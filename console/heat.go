@@ -12,10 +12,11 @@ import (
 // Heat is what is known of the work that keys, buckets and shards have now, of all proxies together.
 // Amounts are per second.
 type Heat struct {
-	Keys    []HotKey
-	Buckets []HotBucket
-	Shards  []ShardLoad
-	Skews   []Skew
+	Keys       []HotKey
+	Statements []HotStatement
+	Buckets    []HotBucket
+	Shards     []ShardLoad
+	Skews      []Skew
 }
 
 // Work is an amount of work per second.
@@ -36,6 +37,16 @@ type HotKey struct {
 	Share, Error        float64 // share of the work in its database, and by how much that may be off
 	Median, NinetyNinth float64 // of the time that statements keep a backend busy, in milliseconds
 	Since               time.Time
+}
+
+// HotStatement is one normalised statement of a user, on one shard.
+type HotStatement struct {
+	Work
+	ID                          int64 // as in weft.statements
+	Database, User, Text, Shard string
+	OfShard                     float64 // share of the work of the shard
+	Median, NinetyNinth         float64 // as in HotKey
+	Since                       time.Time
 }
 
 // HotBucket is one bucket of a database that has work.
@@ -97,6 +108,27 @@ var heatViews = []*View{
 			{"since", Time},
 		},
 		hotKeyRows, false,
+	},
+	{
+		"hot_statements", "HOT", "the statements that shards have most work with, now",
+		[]Column{
+			{"database", Text},
+			{"username", Text},
+			{"id", Int},
+			{"statement", Text},
+			{"shard", Text},
+			{"reads_s", Float},
+			{"writes_s", Float},
+			{"failed_s", Float},
+			{"rows_s", Float},
+			{"bytes_s", Float},
+			{"busy_ms_s", Float},
+			{"share_of_shard", Float},
+			{"p50_ms", Float},
+			{"p99_ms", Float},
+			{"since", Time},
+		},
+		hotStatementRows, false,
 	},
 	{
 		"heat", "HEAT", "the work of each bucket that has some, now",
@@ -180,6 +212,19 @@ func hotKeyRows(ctx context.Context, src Source, v Viewer) [][]any {
 			key = text(Printable(k.Key))
 		}
 		rows = append(rows, row([]any{k.Database, k.Tables, key, k.Bucket, text(k.Shard)}, k.Work, k.OfShard, k.Share, k.Error, k.Median, k.NinetyNinth, k.Since))
+	}
+	return rows
+}
+
+// hotStatementRows shows texts as weft.statements does.
+func hotStatementRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Heat(ctx, false).Statements {
+		id, statement := any(s.ID), s.Text
+		if !v.sees(s.User) {
+			id, statement = nil, hidden
+		}
+		rows = append(rows, row([]any{s.Database, s.User, id, statement, s.Shard}, s.Work, s.OfShard, s.Median, s.NinetyNinth, s.Since))
 	}
 	return rows
 }

@@ -13,8 +13,8 @@
 //     whatever x is: calls, rows, bytes, time.
 //  3. Sampler.Put keeps it in one of a few buffers. Sampler.Drain empties them a few times a second,
 //     and changes the chance so that about as many samples come as were asked for, at any load.
-//  4. Picture.Add adds it up: for the shard, the bucket, and the key, in a Summary that keeps the
-//     heaviest keys and knows how wrong it is. Picture.Decay forgets the past, half of it every
+//  4. Picture.Add adds it up: for the shard and the bucket, and for the key and the statement, each in
+//     a Summary that keeps the heaviest ones and knows how wrong it is. Picture.Decay forgets the past, half of it every
 //     HalfLife.
 //  5. Picture.Report is the picture in amounts per second. Merge puts the reports of several proxies
 //     together. Spread says of a report how evenly work is spread.

@@ -21,6 +21,14 @@ type Name struct {
 	ID       uint64 `json:"i,string"`
 }
 
+// Statement is a statement of a user on one shard, whatever its values are.
+type Statement struct {
+	Database string `json:"d"`
+	User     string `json:"u"`
+	Text     string `json:"t"`
+	Shard    string `json:"s"`
+}
+
 // Watch is a list of keys whose values are wanted. It is safe for concurrent use.
 type Watch struct{ wanted []Wanted }
 

@@ -5,9 +5,12 @@ import "math"
 const (
 	// HalfLife is after how many seconds a statement counts half.
 	HalfLife = 10.0
-	// maxEntries bounds the keys of a picture, and maxListed those of a report.
-	maxEntries = 1024
-	maxListed  = 256
+	// maxEntries bounds the keys of a picture, and maxListed those of a report. The others are the
+	// same for statements.
+	maxEntries          = 1024
+	maxListed           = 256
+	maxStatements       = 512
+	maxListedStatements = 128
 	// maxDatabases bounds the databases of a picture. Work in others is counted for shards only.
 	maxDatabases = 64
 )
@@ -15,10 +18,11 @@ const (
 // Picture is what is known of the work that shards, buckets and keys have now. One goroutine may
 // use it at a time.
 type Picture struct {
-	keys      *Summary[Name]
-	shards    map[string]*Shard
-	databases map[string]*database
-	age       float64 // seconds since the beginning
+	keys       *Summary[Name]
+	statements *Summary[Statement]
+	shards     map[string]*Shard
+	databases  map[string]*database
+	age        float64 // seconds since the beginning
 }
 
 // Shard is the work of one shard.
@@ -36,7 +40,10 @@ type database struct {
 
 // NewPicture returns an empty picture.
 func NewPicture() *Picture {
-	return &Picture{keys: NewSummary[Name](maxEntries), shards: map[string]*Shard{}, databases: map[string]*database{}}
+	return &Picture{
+		keys: NewSummary[Name](maxEntries), statements: NewSummary[Statement](maxStatements),
+		shards: map[string]*Shard{}, databases: map[string]*database{},
+	}
 }
 
 // Add counts a sample.
@@ -83,6 +90,11 @@ func (p *Picture) addShard(name string, s *Sample) {
 	sh.Load.add(s, 1)
 	sh.Times.Add(s.Busy, s.Weight)
 	sh.Waits.Add(s.Waited, s.Weight)
+	if s.Text != "" {
+		e := p.statements.Add(Statement{s.Database, s.User, s.Text, name}, s.Weight*Cost(s.Busy, s.Bytes))
+		e.Load.add(s, 1)
+		e.Times.Add(s.Busy, s.Weight)
+	}
 }
 
 // Decay says that so many seconds have passed. Databases and shards without work are forgotten.
@@ -90,6 +102,7 @@ func (p *Picture) Decay(seconds float64) {
 	f := math.Exp2(-seconds / HalfLife)
 	p.age += seconds
 	p.keys.Decay(seconds, f, callCost/1000)
+	p.statements.Decay(seconds, f, callCost/1000)
 	for name, s := range p.shards {
 		s.Load = s.Load.Times(f)
 		s.Times.Decay(f)

@@ -17,7 +17,7 @@ func run(p *Picture, seconds int) {
 			id = 7
 		}
 		p.Add(&Sample{
-			Weight: 1, Busy: 1e6, Rows: 2, Bytes: 300, Database: "app", Shard: fmt.Sprint("shard-", id%2), Way: One,
+			Weight: 1, Busy: 1e6, Rows: 2, Bytes: 300, Database: "app", User: "u", Text: "read", Shard: fmt.Sprint("shard-", id%2), Way: One,
 			Keys: [MaxKeys]Key{{Group: 1, Bucket: int32(id % 64), ID: id}}, KeyCount: 1,
 		})
 		if i%25 == 24 {
@@ -43,6 +43,9 @@ func TestPicture(t *testing.T) {
 		if q := hot.Times.Quantile(0.5); !near(q, 1e6, 250_000) {
 			t.Errorf("median %v", q)
 		}
+		if top := r.Statements.Entries[0]; len(r.Statements.Entries) != 2 || top.Name != (Statement{"app", "u", "read", "shard-1"}) || !near(top.Load.Read.Calls, 60, 3) {
+			t.Errorf("after %d s: %+v", seconds, top)
+		}
 		if got := d.Buckets[7].Cost() / d.Load.Cost(); !near(got, 0.2+0.8/64, 0.02) {
 			t.Errorf("after %d s: bucket 7 has %v", seconds, got)
 		}
@@ -56,7 +59,7 @@ func TestPicture(t *testing.T) {
 func TestPictureClasses(t *testing.T) {
 	p := NewPicture()
 	p.Add(&Sample{Weight: 2, Busy: 10, Database: "app", Shard: "a", Write: true, Failed: true, Way: One, KeyCount: 2, Keys: [MaxKeys]Key{{1, 3, 9}, {1, 4, 8}}})
-	p.Add(&Sample{Weight: 1, Busy: 30, Waited: 5e6, Database: "app", Shards: []string{"a", "b"}, Way: Scatter})
+	p.Add(&Sample{Weight: 1, Busy: 30, Waited: 5e6, Database: "app", Text: "all", Shards: []string{"a", "b"}, Way: Scatter})
 	p.Add(&Sample{Weight: 1, Database: "app", Way: TwoPhase})
 	p.Add(&Sample{Weight: 1e-6, Database: "app", Way: One, KeyCount: 1, Keys: [MaxKeys]Key{{Bucket: 60}}})
 	p.Decay(1)
@@ -70,6 +73,9 @@ func TestPictureClasses(t *testing.T) {
 		t.Errorf("%+v, %+v", a.Load, b.Load)
 	}
 	if got := r.Keys.Entries; len(got) != 2 || !near(got[0].Load.Write.Calls, f, 1e-9) || !near(d.Buckets[4].Write.Busy, 10*f, 1e-6) || d.Buckets[60] != (Load{}) && d.Buckets[60].Calls() <= 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := r.Statements.Entries; len(got) != 2 || got[0].Name.Text != "all" || got[0].Name.Shard == got[1].Name.Shard || !near(got[0].Load.Read.Busy, 30*f, 1e-6) {
 		t.Errorf("%+v", got)
 	}
 	if !near(d.Share(Scatter), 0.25, 1e-5) || !near(d.Share(Scatter, TwoPhase), 0.5, 1e-5) || d.TwoPhase() != 1 || (Database{}).Share(One) != 0 || (Database{}).TwoPhase() != 0 {
@@ -89,7 +95,7 @@ func TestPictureForgets(t *testing.T) {
 		p.Decay(1)
 	}
 	r := p.Report()
-	if len(r.Databases) != 0 || len(r.Shards) != 0 || len(r.Keys.Entries) != 0 {
+	if len(r.Databases) != 0 || len(r.Shards) != 0 || len(r.Keys.Entries) != 0 || len(r.Statements.Entries) != 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -98,12 +104,12 @@ func TestPictureForgets(t *testing.T) {
 func TestPictureBounds(t *testing.T) {
 	p := NewPicture()
 	for i := range 5000 {
-		p.Add(&Sample{Weight: 1, Busy: 1, Database: fmt.Sprint("d", i%200), Shard: "s", Way: One, KeyCount: 1, Keys: [MaxKeys]Key{{1, int32(1<<29 - i), uint64(i)}}})
+		p.Add(&Sample{Weight: 1, Busy: 1, Database: fmt.Sprint("d", i%200), Text: fmt.Sprint("t", i), Shard: "s", Way: One, KeyCount: 1, Keys: [MaxKeys]Key{{1, int32(1<<29 - i), uint64(i)}}})
 	}
 	p.Add(&Sample{Weight: 1, Database: "d1", KeyCount: 1, Keys: [MaxKeys]Key{{1, -4, 5}}})
 	p.Decay(1)
 	r := p.Report()
-	if len(r.Databases) != maxDatabases || len(r.Keys.Entries) != maxListed || len(r.Databases["d1"].Buckets) != 0 || len(p.keys.heap) != maxEntries {
+	if len(r.Databases) != maxDatabases || len(r.Keys.Entries) != maxListed || len(r.Databases["d1"].Buckets) != 0 || len(p.keys.heap) != maxEntries || len(p.statements.heap) != maxStatements || len(r.Statements.Entries) != maxListedStatements {
 		t.Errorf("%d databases, %d keys", len(r.Databases), len(r.Keys.Entries))
 	}
 }
@@ -131,6 +137,9 @@ func TestMerge(t *testing.T) {
 	}
 	if s := r.Shards["shard-0"]; !near(s.Load.Calls()+r.Shards["shard-1"].Load.Calls(), 200, 6) || !near(s.Times.Quantile(0.5), 1e6, 250_000) {
 		t.Errorf("%+v", s)
+	}
+	if e := r.Statements.Entries; len(e) != 2 || !near(e[0].Load.Calls(), 120, 6) || e[0].Error != 0 {
+		t.Errorf("%+v", e)
 	}
 	if !near(d.Ways[One], 200, 6) || d.Samples < 1000 {
 		t.Errorf("%+v", d.Ways)

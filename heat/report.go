@@ -2,10 +2,11 @@ package heat
 
 // Report is a picture in amounts per second, of one proxy or of several.
 type Report struct {
-	Keys      Heaviest[Name]      `json:"keys"`
-	Shards    map[string]Shard    `json:"shards"`
-	Databases map[string]Database `json:"databases"`
-	Age       float64             `json:"age"` // seconds since the oldest picture began
+	Keys       Heaviest[Name]      `json:"keys"`
+	Statements Heaviest[Statement] `json:"statements"`
+	Shards     map[string]Shard    `json:"shards"`
+	Databases  map[string]Database `json:"databases"`
+	Age        float64             `json:"age"` // seconds since the oldest picture began
 }
 
 // Database is the work in one database.
@@ -19,7 +20,10 @@ type Database struct {
 // Report returns the picture as it is now.
 func (p *Picture) Report() Report {
 	f := p.perSecond()
-	r := Report{Keys: p.keys.Heaviest(maxListed).Times(f), Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: p.age}
+	r := Report{
+		Keys: p.keys.Heaviest(maxListed).Times(f), Statements: p.statements.Heaviest(maxListedStatements).Times(f),
+		Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: p.age,
+	}
 	for name, s := range p.shards {
 		c := *s
 		c.Load = c.Load.Times(f)
@@ -37,7 +41,10 @@ func (p *Picture) Report() Report {
 
 // Merge returns two reports together.
 func Merge(a, b Report) Report {
-	r := Report{Keys: a.Keys.Merge(b.Keys, maxListed), Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: max(a.Age, b.Age)}
+	r := Report{
+		Keys: a.Keys.Merge(b.Keys, maxListed), Statements: a.Statements.Merge(b.Statements, maxListedStatements),
+		Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: max(a.Age, b.Age),
+	}
 	for _, x := range []Report{a, b} {
 		for name, s := range x.Shards {
 			sum := r.Shards[name]

@@ -66,7 +66,8 @@ const (
 type Sample struct {
 	Weight                    float64
 	Busy, Waited, Bytes, Rows int64 // times in nanoseconds
-	Database                  string
+	Database, User            string
+	Text                      string   // of the statement, without its values; "" if it is not known
 	Shard                     string   // of a statement that one shard has run
 	Shards                    []string // of other statements
 	Keys                      [MaxKeys]Key

@@ -208,14 +208,19 @@ func (a adminSource) Statements() []console.Statement {
 	out := make([]console.Statement, len(all))
 	for i, c := range all {
 		text := parser.Statement(c.Norm)
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(text)) // never fails
 		out[i] = console.Statement{
-			ID: int64(h.Sum64()), User: c.User, Database: c.Database, Text: text, Kind: c.Kind.String(),
+			ID: statementID(text), User: c.User, Database: c.Database, Text: text, Kind: c.Kind.String(),
 			Calls: c.Calls, Errors: c.Errors, Rows: c.Rows, Shards: c.Shards, Total: c.Total, Min: c.Min, Max: c.Max, Mean: c.Mean(), Since: c.Since,
 		}
 	}
 	return out
+}
+
+// statementID is the number of a normalised statement in weft's views.
+func statementID(text string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return int64(h.Sum64())
 }
 
 // Stats implements console.Source.

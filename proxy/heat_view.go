@@ -12,6 +12,7 @@ import (
 	"weft/console"
 	"weft/directory"
 	"weft/heat"
+	"weft/parser"
 	"weft/proxy/peer"
 )
 
@@ -39,7 +40,7 @@ func (a adminSource) Heat(ctx context.Context, values bool) console.Heat {
 	if hashed {
 		v.name = w.nameOf
 	}
-	return console.Heat{Keys: v.keys(), Buckets: v.buckets(), Shards: v.shards(), Skews: v.skews()}
+	return console.Heat{Keys: v.keys(), Statements: v.statements(), Buckets: v.buckets(), Shards: v.shards(), Skews: v.skews()}
 }
 
 // heatView turns a report into what views show.
@@ -101,7 +102,7 @@ func (v *heatView) keys() []console.HotKey {
 		e := &v.report.Keys.Entries[i]
 		k := console.HotKey{
 			Work: work(e.Load), Database: e.Name.Database, Tables: append([]string{}, tables[group{e.Name.Database, e.Name.Group}]...), Key: e.Value, Bucket: int64(e.Bucket), Shard: v.shardOf(e.Name.Database, e.Bucket),
-			Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99), Since: v.now.Add(-time.Duration(e.Age * float64(time.Second))),
+			Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99), Since: v.before(e.Age),
 		}
 		if v.name != nil {
 			k.Key = v.name(e.Name)
@@ -113,6 +114,25 @@ func (v *heatView) keys() []console.HotKey {
 		out = append(out, k)
 	}
 	return out
+}
+
+func (v *heatView) statements() []console.HotStatement {
+	var out []console.HotStatement
+	for i := range v.report.Statements.Entries {
+		e := &v.report.Statements.Entries[i]
+		text := parser.Statement(e.Name.Text)
+		out = append(out, console.HotStatement{
+			Work: work(e.Load), ID: statementID(text), Database: e.Name.Database, User: e.Name.User, Text: text, Shard: e.Name.Shard,
+			OfShard: ratio(e.Count-e.Error/2, v.report.Shards[e.Name.Shard].Load.Cost()), Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99),
+			Since: v.before(e.Age),
+		})
+	}
+	return out
+}
+
+// before is so many seconds ago.
+func (v *heatView) before(seconds float64) time.Time {
+	return v.now.Add(-time.Duration(seconds * float64(time.Second)))
 }
 
 func (v *heatView) buckets() []console.HotBucket {

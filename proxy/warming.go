@@ -115,8 +115,11 @@ func (a *account) warmed(r *run, sh *pool.Shard, took int64) {
 // sample keeps a statement as a sample.
 func (a *account) sample(r *run, sh *pool.Shard, busy int64, weight float64) {
 	s := heat.Sample{
-		Weight: weight, Busy: busy, Waited: r.queued, Bytes: r.bytes, Rows: max(r.rows, 0), Database: a.owner.Database, Way: waysOf[r.kind], Failed: r.failed,
+		Weight: weight, Busy: busy, Waited: r.queued, Bytes: r.bytes, Rows: max(r.rows, 0), Database: a.owner.Database, User: a.owner.User, Way: waysOf[r.kind], Failed: r.failed,
 		Write: r.usage.write || r.kind == tally.Write || r.kind == tally.TwoPhase || r.facts != nil && r.facts.Effects&parser.Writes != 0,
+	}
+	if r.facts != nil {
+		s.Text = r.facts.Norm
 	}
 	s.KeyCount = a.warm.keysOf(&r.usage, &s.Keys)
 	switch {

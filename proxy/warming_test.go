@@ -41,7 +41,7 @@ func TestSampled(t *testing.T) {
 	a.noteUsed(keys(7, 8, 9), true)
 	a.warmed(&run{kind: tally.Shard, rows: 3, bytes: 500, queued: 4e6, usage: a.warm.usage, failed: true}, sh, 5e6)
 	a.shards = append(a.shards, "shard-0", "shard-2")
-	a.warmed(&run{kind: tally.Gather, facts: &parser.Facts{}}, nil, 1e6)
+	a.warmed(&run{kind: tally.Gather, facts: &parser.Facts{Norm: "select all"}}, nil, 1e6)
 	a.warmed(&run{kind: tally.Shard, facts: &parser.Facts{Effects: parser.Writes}, queued: 9e6}, sh, 1e6)
 	a.noteEnding(true)
 	a.warmed(&run{kind: tally.Commit, usage: a.warm.usage}, sh, 1e6)
@@ -51,11 +51,14 @@ func TestSampled(t *testing.T) {
 		if got[i].Weight < 1 || got[i].Weight > 1.01 {
 			t.Errorf("weight %v", got[i].Weight)
 		}
-		got[i].Weight = 0
+		if got[i].User != "u" {
+			t.Errorf("of user %q", got[i].User)
+		}
+		got[i].Weight, got[i].User = 0, ""
 	}
 	want := []heat.Sample{
 		{Busy: 1e6, Waited: 4e6, Bytes: 500, Rows: 3, Database: "app", Shard: "shard-1", Way: heat.One, Write: true, Failed: true, KeyCount: 3, Keys: [heat.MaxKeys]heat.Key(append(keys(7, 8, 9), heat.Key{}))},
-		{Busy: 1e6, Database: "app", Shards: []string{"shard-0", "shard-2"}, Way: heat.Scatter},
+		{Busy: 1e6, Database: "app", Text: "select all", Shards: []string{"shard-0", "shard-2"}, Way: heat.Scatter},
 		{Waited: 9e6, Database: "app", Shard: "shard-1", Way: heat.One, Write: true},
 		{Busy: 1e6, Database: "app", Shard: "shard-1", Way: heat.Commit, Write: true},
 	}

@@ -15,7 +15,7 @@ func put(w *warmth, database string, seconds int, ids ...uint64) {
 	for range seconds {
 		for _, id := range ids {
 			w.sampler.Put(0, &heat.Sample{
-				Weight: 10, Busy: 1e6, Bytes: 20, Database: database, Shard: "shard-1", Way: heat.One,
+				Weight: 10, Busy: 1e6, Bytes: 20, Database: database, User: "u", Text: "select $1", Shard: "shard-1", Way: heat.One,
 				KeyCount: 1, Keys: [heat.MaxKeys]heat.Key{{Group: 1, Bucket: int32(id % 8), ID: id}},
 			})
 		}
@@ -82,6 +82,9 @@ func TestHeatView(t *testing.T) {
 	if len(k) != 2 || fmt.Sprint(k[0].Tables) != "[public.orders]" || k[0].Bucket != 7 || k[0].Shard != "shard-1" || math.Abs(k[0].Share-0.75) > 1e-6 || math.Abs(k[0].OfShard-0.75) > 1e-6 ||
 		k[0].Error != 0 || math.Abs(k[0].Reads-30) > 2 || math.Abs(k[0].Busy-30) > 2 || k[0].Median < 0.9 || k[0].NinetyNinth > 1.3 || !k[0].Since.Before(now) {
 		t.Errorf("%+v", k)
+	}
+	if s := v.statements(); len(s) != 1 || s[0].Text != "select $1" || s[0].User != "u" || s[0].Shard != "shard-1" || s[0].ID != statementID("select $1") || math.Abs(s[0].OfShard-1) > 1e-6 || math.Abs(s[0].Reads-40) > 3 {
+		t.Errorf("%+v", s)
 	}
 	b := v.buckets()
 	if len(b) != 2 || b[0].Number != 7 || b[1].Number != 0 || math.Abs(b[0].Share-0.75) > 1e-6 || math.Abs(b[0].OverMean-6) > 1e-6 || math.Abs(b[0].TopKey-1) > 1e-6 || b[1].Shard != "shard-0" {

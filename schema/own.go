@@ -48,6 +48,7 @@ var ownSteps = []string{
 	sqlFile("own/15_fence"),
 	sqlFile("shards"),
 	sqlFile("own/17_heat"),
+	sqlFile("own/18_hot_statements"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

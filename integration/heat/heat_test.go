@@ -75,7 +75,7 @@ func TestHotKey(t *testing.T) {
 func TestFewAndHeavy(t *testing.T) {
 	w := newWorld(t, "heavy", plain, plain)
 	w.start(account(7))
-	heavy := w.conn(1, "postgres")
+	heavy := w.conn(1, "alice")
 	c := w.conn(0, "postgres")
 	w.await("the heavy key", func() (any, bool) {
 		w.must(heavy, "select pg_sleep(0.5) from acct where id = 1999")
@@ -87,6 +87,23 @@ func TestFewAndHeavy(t *testing.T) {
 		}
 		return rows, false
 	})
+	const sql = "select username, statement, id, p99_ms, share_of_shard from weft.hot_statements order by busy_ms_s desc limit 3"
+	w.await("the heavy statement", func() (any, bool) {
+		w.must(heavy, "select pg_sleep(0.5) from acct where id = 1999")
+		rows := w.rows(c, sql)
+		for _, r := range rows {
+			if r["username"] == "alice" && r["statement"] == "select pg_sleep($1) from acct where id = $2" && r["p99_ms"].(float64) > 300 && r["share_of_shard"].(float64) > 0.1 {
+				known := w.rows(c, "select from weft.statements where id = $1", r["id"])
+				return rows, len(known) > 0
+			}
+		}
+		return rows, false
+	})
+	for _, r := range w.rows(heavy, sql) {
+		if own := r["username"] == "alice"; own != (r["statement"] != "<insufficient privilege>") {
+			t.Errorf("alice sees %v", r)
+		}
+	}
 }
 
 // Values of keys are shown as text that does nothing to a terminal, wherever they are shown, and to
