@@ -70,11 +70,10 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
 		return nil, nil, err
 	}
-	if r.args.Watch = rt.s.srv.counts.heat.watch.Load(); r.args.Watch != nil {
-		r.args.Database = rt.s.db.Name
-	}
 	rt.touch.routed = rt.snap
+	r.args.Watch, r.args.Database = rt.s.srv.counts.heat.watch.Load(), rt.s.db.Name
 	shards, err := r.bind.Bind(p, rt.snap, &r.args)
+	r.args.Watch = nil // sessions of other databases borrow the router too
 	if err != nil {
 		return nil, nil, err
 	}
