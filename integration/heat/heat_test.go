@@ -3,6 +3,7 @@ package heat
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -32,43 +33,61 @@ func TestHotKey(t *testing.T) {
 		})
 		t.Logf("proxy %d: found after %v, %d statements", p, took, l.done.Load())
 	}
-	if l.done.Load() < 2000 {
-		w.await("more statements", func() (any, bool) { return l.done.Load(), l.done.Load() > 2000 })
-	}
+	// A machine that stands still for a moment makes some other key look heavy, for as long as that
+	// moment counts.
 	c := w.conn(1, "postgres")
-	key = w.rows(c, "select * from weft.hot_keys where key = $1", fmt.Sprint(hot))[0]
-	all := 0.0
-	shares := map[string]float64{}
-	for _, s := range w.rows(c, "select * from weft.load") {
+	w.eventually(func() error {
+		if n := l.done.Load(); n < 2000 {
+			return fmt.Errorf("%d statements", n)
+		}
+		key = w.rows(c, "select * from weft.hot_keys where key = $1", fmt.Sprint(hot))[0]
+		return errors.Join(w.checkKey(key, w.rows(c, "select * from weft.load"), l), w.checkPlace(key, c))
+	})
+}
+
+// checkKey compares what is said of the hot key with what the clients did.
+func (w *world) checkKey(key map[string]any, shards []map[string]any, l *load) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	all, work := 0.0, 0.0
+	for _, s := range shards {
 		all += s["reads_s"].(float64) + s["writes_s"].(float64)
-		shares[s["shard"].(string)] = s["share"].(float64)
+		work += s["share"].(float64)
+	}
+	if len(shards) != 2 || math.Abs(work-1) > 1e-6 {
+		fail("shards %v", shards)
 	}
 	reads, writes := key["reads_s"].(float64), key["writes_s"].(float64)
 	// The statements of this test itself are counted too, on the home shard.
-	if truth, got := float64(l.hot.Load())/float64(l.done.Load()), (reads+writes)/all; math.Abs(got/truth-1) > 0.3 {
-		t.Errorf("%.3f of the statements are on the key, %.3f in truth", got, truth)
+	if truth, got := float64(l.hot.Load())/float64(l.done.Load()), (reads+writes)/all; math.Abs(got/truth-1) > 0.25 {
+		fail("%.3f of the statements are on the key, %.3f in truth", got, truth)
 	}
-	if truth, got := float64(l.writes.Load())/float64(l.hot.Load()), writes/(reads+writes); math.Abs(got-truth) > 0.15 {
-		t.Errorf("%.3f of them write, %.3f in truth", got, truth)
+	if truth, got := float64(l.writes.Load())/float64(l.hot.Load()), writes/(reads+writes); math.Abs(got-truth) > 0.1 {
+		fail("%.3f of them write, %.3f in truth", got, truth)
 	}
-	if fmt.Sprint(key["tables"]) != "[public.acct]" || key["p99_ms"].(float64) <= 0 || key["busy_ms_s"].(float64) <= 0 || key["bytes_s"].(float64) <= 0 || key["database"] != "hot" {
-		t.Errorf("%v", key)
+	if fmt.Sprint(key["tables"]) != "[public.acct]" || key["p99_ms"].(float64) <= 0 || key["busy_ms_s"].(float64) <= 0 || key["bytes_s"].(float64) <= 0 || key["database"] != w.db {
+		fail("%v", key)
 	}
-	if of := key["share_of_shard"].(float64); of < key["share"].(float64) || of > 1 {
-		t.Errorf("%v", key)
+	if share, of := key["share"].(float64), key["share_of_shard"].(float64); of < share || of > 1 || share < 0.1 || share > 0.4 {
+		fail("%v", key)
 	}
+	return errors.Join(errs...)
+}
+
+// checkPlace compares what is said of buckets with the hot key.
+func (w *world) checkPlace(key map[string]any, c *pgx.Conn) error {
 	bucket := w.rows(c, "select * from weft.heat order by reads_s + writes_s desc limit 1")[0]
 	if bucket["bucket"] != key["bucket"] || bucket["shard"] != key["shard"] || bucket["top_key_share"].(float64) < 0.5 || bucket["over_mean"].(float64) < 3 {
-		t.Errorf("bucket %v, key %v", bucket, key)
+		return fmt.Errorf("bucket %v, key %v", bucket, key)
 	}
-	if other := 1 - shares[key["shard"].(string)]; len(shares) != 2 || other < 0.05 || other > 0.95 {
-		t.Errorf("%v", shares)
+	skew := w.rows(c, "select * from weft.skew where class = 'all' and database = current_database()")
+	if len(skew) != 1 {
+		return fmt.Errorf("skew %v", skew)
 	}
-	for _, s := range w.rows(c, "select * from weft.skew where class = 'all'") {
-		if e := s["evenness"].(float64); s["top_bucket"] != key["bucket"] || e <= 0.3 || e >= 0.99 || s["scatter"].(float64) > 0.2 {
-			t.Errorf("%v", s)
-		}
+	if e := skew[0]["evenness"].(float64); skew[0]["top_bucket"] != key["bucket"] || e <= 0.3 || e >= 0.99 || skew[0]["scatter"].(float64) > 0.2 {
+		return fmt.Errorf("skew %v", skew)
 	}
+	return nil
 }
 
 // One statement in a second that takes long is among the heaviest, though hundreds are light.

@@ -96,6 +96,15 @@ func (w *world) await(what string, ask func() (answer any, ok bool)) time.Durati
 	}
 }
 
+// eventually waits until a check finds nothing.
+func (w *world) eventually(check func() error) {
+	w.Helper()
+	w.await("to be as it should", func() (any, bool) {
+		err := check()
+		return err, err == nil
+	})
+}
+
 // load is clients that work until the test ends. Each waits a little between two statements, so that
 // there is time for the proxies on a slow machine.
 type load struct {
