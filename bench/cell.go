@@ -27,6 +27,8 @@ type cell struct {
 	Targets  map[string]figures `json:"targets"`
 	// Against are the targets divided by PgBouncer.
 	Against map[string]ratios `json:"against_pgbouncer,omitempty"`
+	// Heat is the CPU of weft divided by that of weft which samples nothing.
+	Heat float64 `json:"heat_cpu,omitempty"`
 }
 
 // ratios are medians over the rounds of one target's figures divided by PgBouncer's of the same round: what else runs on the machine
@@ -84,7 +86,7 @@ func (b *bench) measureCell(ctx context.Context, w workload, mode string, client
 			c.Targets[name] = medians(rs)
 		}
 	}
-	c.Against = against(runs, b.opts.Rounds)
+	c.Against, c.Heat = against(runs, b.opts.Rounds), overCold(runs, b.opts.Rounds)
 	return c, nil
 }
 
@@ -109,6 +111,20 @@ func against(runs map[string][]figures, rounds int) map[string]ratios {
 		}
 	}
 	return out
+}
+
+// overCold divides the CPU of weft by that of weft which samples nothing, round by round. 0: one of them has not
+// finished all rounds.
+func overCold(runs map[string][]figures, rounds int) float64 {
+	warm, cold := runs[targetWeft], runs[targetCold]
+	if rounds == 0 || len(warm) != rounds || len(cold) != rounds {
+		return 0
+	}
+	each := make([]float64, rounds)
+	for i := range each {
+		each[i] = warm[i].CPUMicros / cold[i].CPUMicros
+	}
+	return median(each, func(r float64) float64 { return r })
 }
 
 // measureRun is one run of pgbench. Connecting is part of the proxy's CPU time: 64 clients of it spread over tens of

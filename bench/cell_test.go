@@ -17,6 +17,22 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
+func TestOverCold(t *testing.T) {
+	runs := map[string][]figures{
+		targetWeft: {{CPUMicros: 20.2}, {CPUMicros: 30}, {CPUMicros: 10.1}},
+		targetCold: {{CPUMicros: 20}, {CPUMicros: 20}, {CPUMicros: 10}},
+	}
+	if got := overCold(runs, 3); got < 1.0099 || got > 1.0101 {
+		t.Errorf("got %v", got)
+	}
+	if got := overCold(runs, 4); got != 0 {
+		t.Errorf("a round is missing: got %v", got)
+	}
+	if got := overCold(map[string][]figures{targetWeft: runs[targetWeft]}, 3); got != 0 {
+		t.Errorf("nothing to compare with: got %v", got)
+	}
+}
+
 func TestGoals(t *testing.T) {
 	for _, w := range workloads {
 		if w.Name != "select" {

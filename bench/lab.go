@@ -67,7 +67,8 @@ func (l *lab) Start(ctx context.Context) error {
 		start := map[string]func(context.Context) (target, error){
 			targetDirect:    func(context.Context) (target, error) { return l.server, nil },
 			targetPgBouncer: l.startPgBouncer,
-			targetWeft:      l.startWeft,
+			targetWeft:      func(ctx context.Context) (target, error) { return l.startWeft(ctx, targetWeft, "weft") },
+			targetCold:      func(ctx context.Context) (target, error) { return l.startWeft(ctx, targetCold, "weft, heat off") },
 			targetBaseline:  l.startBaseline,
 		}[name]
 		t, err := start(ctx)

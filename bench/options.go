@@ -16,6 +16,7 @@ const (
 	targetPgBouncer = "pgbouncer"
 	targetWeft      = "weft"
 	targetBaseline  = "baseline"
+	targetCold      = "weft-cold" // weft that samples nothing
 
 	modePrepared = "prepared"
 
@@ -109,13 +110,16 @@ func (o options) validate() error {
 	}{
 		{"workloads", o.Workloads, slices.Concat([]string{workloadIdle, workloadStream, workloadCopy}, scatterNames(), workloadNames())},
 		{"modes", o.Modes, []string{"simple", "extended", modePrepared}},
-		{"targets", o.Targets, []string{targetDirect, targetPgBouncer, targetWeft, targetBaseline}},
+		{"targets", o.Targets, []string{targetDirect, targetPgBouncer, targetWeft, targetCold, targetBaseline}},
 	} {
 		for _, s := range c.got {
 			if !slices.Contains(c.known, s) {
 				return fmt.Errorf("-%s: %q is none of %s", c.flag, s, strings.Join(c.known, ", "))
 			}
 		}
+	}
+	if o.wants(targetCold) && !o.wants(targetWeft) {
+		return fmt.Errorf("-targets: %s is compared with %s, which is not among them", targetCold, targetWeft)
 	}
 	for _, c := range []struct {
 		flag string

@@ -24,6 +24,7 @@ func TestOptions(t *testing.T) {
 		"-modes binary":      "modes",
 		"-workloads tpcb":    "workloads",
 		"-targets odyssey":   "targets",
+		"-targets weft-cold": "weft, which",
 		"-rounds 0":          "rounds",
 		"-seconds -1":        "seconds",
 		"-nosuch":            "nosuch",

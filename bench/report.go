@@ -54,6 +54,10 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 			t.groups = append(t.groups, group{tg.Title + " ÷ PgBouncer", columns})
 		}
 	}
+	withCold := slices.ContainsFunc(l.targets, func(t target) bool { return t.Name == targetCold })
+	if withCold {
+		t.groups = append(t.groups, group{"heat on ÷ off", []string{"CPU", "want"}})
+	}
 	if w.MostCPU > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("A transaction is to cost weft at most %.0f µs. Trips are messages to shards that it waits for.", w.MostCPU))
 	}
@@ -88,6 +92,9 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 			} else {
 				row = append(row, tps, cpu)
 			}
+		}
+		if withCold {
+			row = append(row, positive(c.Heat, "%.4f"), "≤ 1.005")
 		}
 		t.add(row...)
 	}

@@ -59,26 +59,29 @@ func (l *lab) startDev(ctx context.Context) error {
 
 // startWeft runs the proxy that is measured: a second one on the cluster of weft dev, in the production form. Prepared
 // mode with more clients than the pool has connections gets a third one with a larger pool.
-func (l *lab) startWeft(ctx context.Context) (target, error) {
-	e, err := l.serve(ctx, "weft", l.opts.Pool)
+func (l *lab) startWeft(ctx context.Context, name, title string) (target, error) {
+	cold := name == targetCold
+	e, err := l.serve(ctx, name, l.opts.Pool, cold)
 	if err != nil {
 		return target{}, err
 	}
-	t := target{Name: targetWeft, Title: "weft", endpoint: e}
+	t := target{Name: name, Title: title, endpoint: e}
 	if clients, ok := l.opts.needsPrepared(); ok && clients > l.opts.Pool {
-		e, err := l.serve(ctx, "weft-prepared", clients)
+		e, err := l.serve(ctx, name+"-prepared", clients, cold)
 		if err != nil {
 			return target{}, err
 		}
 		t.prepared = &e
-		l.notes = append(l.notes, fmt.Sprintf("Proxies have %d connections to a server; in prepared mode as many as clients, for pgbench "+
-			"would otherwise wait for itself.", l.opts.Pool))
+		if name == targetWeft {
+			l.notes = append(l.notes, fmt.Sprintf("Proxies have %d connections to a server; in prepared mode as many as clients, for pgbench "+
+				"would otherwise wait for itself.", l.opts.Pool))
+		}
 	}
 	return t, nil
 }
 
-// serve starts one `weft serve`; name is also that of its log and its configuration.
-func (l *lab) serve(ctx context.Context, name string, pool int) (endpoint, error) {
+// serve starts one `weft serve`; name is also that of its log and its configuration. A cold one samples nothing.
+func (l *lab) serve(ctx context.Context, name string, pool int, cold bool) (endpoint, error) {
 	listen, err := freeAddr()
 	if err != nil {
 		return endpoint{}, err
@@ -88,7 +91,7 @@ func (l *lab) serve(ctx context.Context, name string, pool int) (endpoint, error
 		return endpoint{}, err
 	}
 	file := filepath.Join(l.dir, name+".yaml")
-	if err := l.writeConfig(file, listen, web, pool); err != nil {
+	if err := l.writeConfig(file, listen, web, pool, cold); err != nil {
 		return endpoint{}, err
 	}
 	p, err := l.spawn(name, false, l.opts.WeftBin, "serve", "-c", file)
@@ -105,7 +108,7 @@ func (l *lab) serve(ctx context.Context, name string, pool int) (endpoint, error
 }
 
 // writeConfig writes the configuration that weft dev left for further proxies, with addresses and a pool of its own.
-func (l *lab) writeConfig(file, listen, web string, pool int) error {
+func (l *lab) writeConfig(file, listen, web string, pool int, cold bool) error {
 	cfg, err := config.Load(filepath.Join(l.devDir(), "weft.yaml"))
 	if err != nil {
 		return err
@@ -114,6 +117,9 @@ func (l *lab) writeConfig(file, listen, web string, pool int) error {
 	cfg.HTTP = config.HTTP{Listen: web, Pprof: true, Users: []config.HTTPUser{{Name: profiler, Password: profiler}}}
 	cfg.Pool.MaxPerShard, cfg.Pool.MaxPerUser = pool, pool // pgbench is one user, and would wait for itself
 	cfg.Pool.IdleTimeout = idleTimeout
+	if cold {
+		cfg.Heat.Samples = 0
+	}
 	text, err := cfg.Marshal()
 	if err != nil {
 		return err
