@@ -17,6 +17,7 @@ export AT_ONCE
 ROUNDS   ?= 10
 MOVECRASHTIME ?= 1h
 SCALE    ?= 10
+ROWS     ?= 10000000
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
 export PG_BIN
@@ -86,6 +87,10 @@ bench: postgresql ## measure against PgBouncer and PostgreSQL
 .PHONY: bench-analytics
 bench-analytics: postgresql ## time the analytical questions at SCALE against one PostgreSQL (minutes)
 	$(GO) test -timeout 24h ./integration/analytics -run TestTiming -v -args -scale $(SCALE) $(ARGS)
+
+.PHONY: bench-growth
+bench-growth: postgresql ## give four shards with ROWS rows a fifth while clients work, and draw it into growth.svg (minutes)
+	$(GO) test -timeout 24h ./integration/growth -v -args -rows $(ROWS) -picture $(CURDIR)/growth.svg $(ARGS)
 
 .PHONY: regress
 regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)
