@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"http", "config"},
 	{"proxy"},
 	{"proxy/admit"},
+	{"proxy/vigil"},
 	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover"},
 	{"console/dialogue"},
 	{"console"},

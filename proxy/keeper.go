@@ -1,8 +1,11 @@
 package proxy
 
+import "weft/proxy/vigil"
+
 // keeper does the work of a proxy that no client asks for: it goes on with moves of tables,
-// watches for other proxies that hang, and keeps what weft has installed on the shards up to date.
-// What was left over and deadlocks have packages of their own: proxy/leftover, proxy/lookout.
+// and keeps what weft has installed on the shards up to date.
+// What was left over, other proxies that hang and deadlocks have packages of their own:
+// proxy/leftover, proxy/vigil, proxy/lookout.
 type keeper struct {
 	s *Server
 
@@ -14,7 +17,7 @@ type keeper struct {
 	belonging belonging
 	// shares is how many of the shards' connections this proxy may take.
 	shares shares
-	silent silent // other proxies that may hang
+	vigil  *vigil.Vigil // other proxies that may hang
 	guard  gateGuard
 	copies copies
 }

@@ -5,6 +5,7 @@ import (
 
 	"weft/console"
 	"weft/proxy/peer"
+	"weft/proxy/vigil"
 	"weft/tally"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 	view := console.Named(q.View)
 	switch {
 	case q.Backends:
-		list, opened := s.pool.Processes(q.Known, listenEvery)
+		list, opened := s.pool.Processes(q.Known, vigil.AskEvery)
 		return json.Marshal(peer.Backends{List: list, Opened: opened})
 	case q.Blockers:
 		return json.Marshal(s.moving.holds.blockers())

@@ -3,6 +3,8 @@ package proxy
 import (
 	"sync/atomic"
 	"time"
+
+	"weft/proxy/vigil"
 )
 
 const (
@@ -13,9 +15,6 @@ const (
 	// pulseInterval is how often the process notes that it runs, pulseLate how late a beat may come.
 	pulseInterval = 100 * time.Millisecond
 	pulseLate     = 300 * time.Millisecond
-	// steadyFor is how long a pulse must have been steady before this proxy judges another one: long
-	// enough that the other proxy misses silentAfter answers.
-	steadyFor = silentAfter*listenTimeout + listenEvery
 )
 
 // pulse tells whether this process gets the processor when it wants it. A process that was
@@ -40,8 +39,8 @@ func (p *pulse) stoodStill(now time.Time) bool {
 	return d > standstill || d < -standstill
 }
 
-// steady reports whether no beat was late for the last while.
+// steady reports whether no beat was late for as long as a proxy must be well that judges another one.
 func (p *pulse) steady(now time.Time) bool {
 	d := time.Duration(now.UnixNano() - p.late.Load())
-	return d > steadyFor || d < 0 // the clock was put back
+	return d > vigil.SteadyFor || d < 0 // the clock was put back
 }

@@ -3,6 +3,8 @@ package proxy
 import (
 	"testing"
 	"time"
+
+	"weft/proxy/vigil"
 )
 
 // TestPulse: a pulse is unsteady for a while after a beat that came late, and says when the
@@ -18,8 +20,8 @@ func TestPulse(t *testing.T) {
 		{"first beat", []time.Duration{0}, 0, true, false},
 		{"in time", []time.Duration{0, pulseInterval, 2*pulseInterval + pulseLate}, 3 * pulseInterval, true, false},
 		{"late", []time.Duration{0, pulseInterval + pulseLate + 1}, time.Second, false, false},
-		{"not yet steady", []time.Duration{0, time.Second, time.Second + steadyFor}, time.Second + steadyFor, false, false},
-		{"steady again", append(regular(0, time.Second), regular(2*time.Second, 5*time.Second)...), 2*time.Second + steadyFor + 1, true, false},
+		{"not yet steady", []time.Duration{0, time.Second, time.Second + vigil.SteadyFor}, time.Second + vigil.SteadyFor, false, false},
+		{"steady again", append(regular(0, time.Second), regular(2*time.Second, 5*time.Second)...), 2*time.Second + vigil.SteadyFor + 1, true, false},
 		{"no beat", []time.Duration{0}, standstill + 1, true, true},
 		{"clock put back", append(regular(0, time.Second), 3*time.Second), 2 * time.Second, true, false},
 		{"clock put far back", []time.Duration{time.Hour}, 0, true, true},

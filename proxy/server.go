@@ -107,6 +107,7 @@ func New(cfg Config) (*Server, error) {
 	s.memory.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
+	s.keeper.vigil = newVigil(s)
 	s.left = newLeftover(s)
 	s.counts = counts{tally.NewTable(cfg.Statements.Bytes), newWarmth()}
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
@@ -129,7 +130,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("resolver", s.resolveLeft))
 	s.wg.Go(s.kept("identity of servers", s.keeper.keepDirectory))
 	s.wg.Go(s.kept("deadlocks", newLookout(s).Run))
-	s.wg.Go(s.kept("other proxies", s.keeper.listenToPeers))
+	s.wg.Go(s.kept("other proxies", s.watchPeers))
 	return s, nil
 }
 
