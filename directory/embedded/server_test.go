@@ -155,7 +155,7 @@ func TestOutage(t *testing.T) {
 	} else if b, ok := got.Entry("tenants", []byte("42"), 0); !ok || b != 7 {
 		t.Errorf("while etcd is away: entry %d, %v", b, ok)
 	}
-	if _, err := cur.Place(t.Context(), "tenants", []byte("43"), 8); !errors.Is(err, directory.ErrUnavailable) {
+	if _, err := cur.Place(t.Context(), "tenants", []byte("43"), 8<<58); !errors.Is(err, directory.ErrUnavailable) {
 		t.Errorf("an entry while etcd is away: %v", err)
 	}
 	if _, err := cur.Pin(t.Context(), "tenants", []byte("43"), "b"); !errors.Is(err, directory.ErrUnavailable) {
@@ -185,7 +185,7 @@ func TestOutage(t *testing.T) {
 	if h := cur.Snapshot().Shards[0].Hosts[0]; h != "h:11" {
 		t.Errorf("host %s", h)
 	}
-	if b, err := cur.Place(t.Context(), "tenants", []byte("43"), 8); err != nil || b != 8 {
+	if b, err := cur.Place(t.Context(), "tenants", []byte("43"), 8<<58); err != nil || b != 8 {
 		t.Errorf("an entry after the outage: %d, %v", b, err)
 	}
 	if b, ok := cur.Snapshot().Entry("tenants", []byte("42"), 0); !ok || b != 7 {
