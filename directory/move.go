@@ -66,6 +66,9 @@ const (
 type MoveOptions struct {
 	// MaxPause is how long a round may hold a statement before it gives way.
 	MaxPause time.Duration `json:"max_pause,omitempty"`
+	// Stretch lets the rounds of buckets that gave way last longer than MaxPause, twice as long after
+	// every other try: rather that than never.
+	Stretch bool `json:"stretch,omitempty"`
 	// PauseTarget is how long a round should hold writers; it decides how many rows go at once.
 	PauseTarget time.Duration `json:"pause_target,omitempty"`
 	// Rate bounds the bytes per second.
@@ -106,7 +109,7 @@ type Round struct {
 	Key   string `json:"key"`
 	Phase Phase  `json:"phase"`
 	Pairs []Pair `json:"pairs"`
-	// Pause is how long the round may hold statements. Zero: as the job's options say.
+	// Pause is how long the round may hold statements.
 	Pause time.Duration `json:"pause,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 // moveOptions reads the options of a job into o. Options that are not given stay as they are.
 func moveOptions(args map[string]string, o *directory.MoveOptions) error {
 	for name, read := range map[string]func(string) error{
-		"max_pause":    func(v string) error { return readPause("max_pause", v, &o.MaxPause) },
+		"max_pause":    func(v string) error { o.Stretch = false; return readPause("max_pause", v, &o.MaxPause) },
 		"pause_target": func(v string) error { return readPause("pause_target", v, &o.PauseTarget) },
 		"rate":         func(v string) error { return readRate(v, &o.Rate) },
 		"duty":         func(v string) error { return readPercent("duty", v, &o.Duty) },

@@ -68,6 +68,8 @@ func readOnline(args map[string]string) (o onlineOptions, err error) {
 			o.chosen = true
 		}
 	}
+	_, bounded := args["max_pause"]
+	o.move.Stretch = !bounded
 	return o, moveOptions(args, &o.move)
 }
 

@@ -102,3 +102,32 @@ func TestDeclareCode(t *testing.T) {
 	touch(5)
 	w.settled(c)
 }
+
+// TestDeclareLargeBucket: a table is declared although a bucket takes longer than max_pause, unless the caller has bounded
+// the pauses.
+func TestDeclareLargeBucket(t *testing.T) {
+	w := plain(t, "online_bucket", 1)
+	c := w.conn(0)
+	w.must(c, `create function slow(n int) returns boolean immutable language plpgsql as 'begin perform pg_sleep(0.03); return true; end'`)
+	for _, table := range []string{"heavy", "bounded"} {
+		w.must(c, "create table "+table+" (tenant int, n int check (slow(n)), primary key (tenant, n))")
+		for tenant := range 8 { // some of them leave home
+			w.must(c, "insert into "+table+" select $1, i from generate_series(1, 25) i", tenant)
+		}
+	}
+	w.must(c, "select weft.shard_table('heavy', 'tenant', online => true)")
+	if n := value[int](w, c, "select count(*) from heavy"); n != 200 {
+		t.Errorf("%d rows", n)
+	}
+	if n := value[int](w, c, "select count(*) from weft.moves where state = 'done' and given_up >= 2 and pause_max_ms > 500"); n != 1 {
+		t.Error("no round has given way: the test tests nothing")
+	}
+	w.must(c, "select weft.shard_table('bounded', 'tenant', online => true, max_pause => '500ms', wait => false)")
+	w.until(c, "select exists (select from weft.moves where state = 'running' and given_up >= 4 and blocked_by like '%max_pause is over%')")
+	w.must(c, "select weft.cancel_move($1)", value[string](w, c, "select job from weft.moves where state = 'running'"))
+	w.until(c, "select not exists (select from weft.moves where state in ('running', 'preparing', 'finishing'))")
+	if n := value[int](w, c, "select count(*) from bounded"); n != 200 {
+		t.Errorf("%d rows", n)
+	}
+	w.settled(c)
+}

@@ -198,7 +198,7 @@ func (c *Carrier) change(ctx context.Context, id string, fn func(*directory.Snap
 // next makes one round, and rests after it so that others get their turn.
 func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directory.Move, left []reshard.Parcel) error {
 	pairs := reshard.Batch(left, c.pace.Rows(orDefault(m.Options.PauseTarget, DefaultPauseTarget)))
-	r := &round{Carrier: c, move: *m, pairs: pairs, report: Report{Job: m.ID, Pairs: pairs}}
+	r := &round{Carrier: c, move: *m, pairs: pairs, report: Report{Job: m.ID, Pairs: pairs}, pause: maxPause(m.Options, c.tries(pairs))}
 	began := time.Now()
 	err := r.run(ctx, snap)
 	if c.cfg.Observe != nil {
@@ -223,6 +223,31 @@ func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directo
 		return c.fail(ctx, m, e)
 	}
 	return c.rest(ctx, m, &r.report, began)
+}
+
+// tries returns the most rounds that gave way with one of the buckets.
+func (c *Carrier) tries(pairs []directory.Pair) (most int) {
+	for _, p := range pairs {
+		for _, b := range p.Buckets {
+			most = max(most, c.failed[b])
+		}
+	}
+	return most
+}
+
+// mostStretched is how long a round may hold statements whose buckets gave way again and again.
+const mostStretched = 32 * time.Second
+
+// maxPause is how long a round may hold statements with buckets that gave way a number of times.
+func maxPause(o directory.MoveOptions, tries int) time.Duration {
+	d := orDefault(o.MaxPause, DefaultMaxPause)
+	if !o.Stretch {
+		return d
+	}
+	for ; tries >= 2 && d < mostStretched; tries -= 2 {
+		d *= 2
+	}
+	return d
 }
 
 // lookAgain is how often a job that rests looks whether it has become another's business, or has

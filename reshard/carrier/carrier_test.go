@@ -56,3 +56,29 @@ func TestMayHold(t *testing.T) {
 		}
 	}
 }
+
+// TestMaxPause: rounds last as long as the job says, and longer only where a job may stretch them.
+func TestMaxPause(t *testing.T) {
+	for _, c := range []struct {
+		options directory.MoveOptions
+		tries   int
+		want    time.Duration
+	}{
+		{directory.MoveOptions{}, 0, DefaultMaxPause},
+		{directory.MoveOptions{}, 9, DefaultMaxPause},
+		{directory.MoveOptions{MaxPause: time.Second}, 9, time.Second},
+		{directory.MoveOptions{Stretch: true}, 1, DefaultMaxPause},
+		{directory.MoveOptions{Stretch: true}, 2, 2 * DefaultMaxPause},
+		{directory.MoveOptions{Stretch: true}, 5, 4 * DefaultMaxPause},
+		{directory.MoveOptions{Stretch: true}, 1000, mostStretched},
+		{directory.MoveOptions{MaxPause: time.Minute, Stretch: true}, 1000, time.Minute},
+	} {
+		if got := maxPause(c.options, c.tries); got != c.want {
+			t.Errorf("%+v after %d tries: %s, want %s", c.options, c.tries, got, c.want)
+		}
+	}
+	c := Carrier{failed: map[int]int{3: 1, 5: 4}}
+	if n := c.tries([]directory.Pair{{Buckets: []int{1, 3}}, {Buckets: []int{5}}}); n != 4 {
+		t.Errorf("%d tries", n)
+	}
+}

@@ -19,6 +19,7 @@ type round struct {
 	move   directory.Move
 	pairs  []directory.Pair
 	report Report
+	pause  time.Duration // how long the round may hold statements
 
 	opened   *directory.Snapshot // the snapshot that the round was opened by
 	carriage *schema.Carriage
@@ -54,7 +55,7 @@ func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	r.cfg.stopAt("move-opened")
 
 	r.began = time.Now()
-	late := time.AfterFunc(orDefault(r.move.Options.MaxPause, DefaultMaxPause), func() { cancel(errMaxPause) })
+	late := time.AfterFunc(r.pause, func() { cancel(errMaxPause) })
 	defer late.Stop()
 	if err := r.hold(ctx, directory.HoldWrites); err != nil {
 		return r.undo(parent, err)
@@ -112,7 +113,7 @@ func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 		if phase == directory.HoldWrites && !r.sameTables(next) {
 			return errTables
 		}
-		m.Round = &directory.Round{Key: r.carriage.Name.Key(), Phase: phase, Pairs: r.pairs}
+		m.Round = &directory.Round{Key: r.carriage.Name.Key(), Phase: phase, Pairs: r.pairs, Pause: r.pause}
 		return nil
 	})
 	if err != nil {
