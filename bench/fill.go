@@ -49,7 +49,7 @@ func (l *lab) distribute(ctx context.Context) error {
 	}
 	l.progress("distributing them over %d shards", l.opts.Shards)
 	if err := execute(ctx, l.admin, eventsTable,
-		"SELECT weft.shard_table('pgbench_accounts', 'aid')",
+		"SELECT weft.shard_table('pgbench_accounts', 'aid', online => false)",
 		"SELECT weft.shard_table('bench_events', 'aid')"); err != nil {
 		return err
 	}

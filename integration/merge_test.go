@@ -24,7 +24,7 @@ func TestMergedStream(t *testing.T) {
 	conn := p.Connect(t, "postgres", "dbname="+database)
 	mustExec(t, conn, "create table big (id bigint primary key, v text not null)")
 	mustExec(t, conn, "insert into big select i, repeat('x', "+strconv.Itoa(width)+") from generate_series(1, "+strconv.Itoa(rows)+") i")
-	mustExec(t, conn, "select weft.shard_table('big', 'id')")
+	mustExec(t, conn, "select weft.shard_table('big', 'id', online => false)")
 	before := p.RSS(t)
 	peak := p.WatchRSS(t)
 	began := time.Now()

@@ -9,9 +9,9 @@ import (
 	"weft/directory"
 )
 
-// testBig: as many tables and buckets as a cluster may have.
+// testBig: as many tables and buckets as a cluster may have, fewer tables with the race detector.
 func testBig(t *testing.T, s directory.Store) {
-	const tables = 10_000
+	const tables = manyTables
 	var shards []directory.Shard
 	for i := range 64 {
 		shards = append(shards, directory.Shard{Name: fmt.Sprintf("shard-%d", i), Hosts: []string{fmt.Sprintf("h%d:5432", i)}, Weight: 1})

@@ -2,4 +2,7 @@
 
 package storetest
 
-const manyEntries = 100_000
+const (
+	manyEntries = 100_000
+	manyTables  = 10_000
+)

@@ -2,6 +2,9 @@
 
 package storetest
 
-// manyEntries is less than what must work: the race detector makes etcd's
+// manyEntries and manyTables are less than what must work: the race detector makes etcd's
 // server twenty times slower.
-const manyEntries = 10_000
+const (
+	manyEntries = 10_000
+	manyTables  = 2_000
+)
