@@ -326,7 +326,7 @@ func (a adminSource) Kill(id int32) error {
 	if a.srv.register.killSession(id) {
 		return nil
 	}
-	// The ids of proxies do not overlap.
+	// The ids of proxies do not overlap, see NewID.
 	answers, silent := a.srv.circle.Ask(a.srv.ctx, peer.Question{Session: id, Kill: true})
 	if slices.ContainsFunc(answers, func(b []byte) bool { return string(b) == "true" }) {
 		return nil

@@ -1,9 +1,14 @@
 package proxy
 
 import (
+	"cmp"
+	"encoding/hex"
+	"hash/fnv"
 	"net"
 	"sync"
 	"time"
+
+	"weft/directory"
 )
 
 // register is the sessions of a proxy. Each session has an ID that clients take for the
@@ -30,14 +35,38 @@ type register struct {
 
 // firstID is where the process IDs that clients see begin: above every process ID of an
 // operating system, so that the two are never confused. Each proxy takes its IDs from one
-// of 255 blocks of this length, chosen at random: so an ID of another proxy most likely
-// belongs to no session here.
+// of some blocks of this length: see NewID.
 const firstID = 1 << 23
+
+// blocks is how many blocks of IDs there are.
+const blocks = 255
+
+// blockOf returns where the IDs of a proxy's sessions begin.
+func blockOf(proxy string) int32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(proxy))
+	return (1 + int32(h.Sum32()%blocks)) * firstID
+}
+
+// NewID returns a random ID for a proxy. Its sessions have no ID of sessions of the other proxies, as long as
+// there are fewer than 255: KILL and pg_terminate_backend name a session by its ID alone.
+func NewID(others []directory.Proxy) string {
+	taken := map[int32]bool{}
+	for i := range others {
+		taken[blockOf(others[i].ID)] = true
+	}
+	for {
+		id := hex.EncodeToString(newSecret(8))
+		if len(taken) == blocks || !taken[blockOf(id)] {
+			return id
+		}
+	}
+}
 
 // newRegister returns a register without sessions.
 func newRegister(s *Server) *register {
 	return &register{
-		s: s, block: (1 + int32(newSecret(1)[0])%255) * firstID, sessions: map[int32]*Session{}, byUser: map[string]int{}, byDatabase: map[string]int{},
+		s: s, block: blockOf(cmp.Or(s.cfg.Proxy, NewID(nil))), sessions: map[int32]*Session{}, byUser: map[string]int{}, byDatabase: map[string]int{},
 		starting: map[net.Conn]bool{}, listeners: map[net.Listener]bool{},
 	}
 }

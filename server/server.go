@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -115,14 +114,13 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if _, err := s.current.Wait(first); err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	if err := s.startTracing(ctx, hex.EncodeToString(id[:])); err != nil {
+	id := s.newID(ctx, store)
+	if err := s.startTracing(ctx, id); err != nil {
 		return err
 	}
 	parts.tracer = s.tracer
 	parts.settings, parts.reload = s.settings, s.Reload
-	parts.store, parts.current, parts.id = store, s.current, hex.EncodeToString(id[:])
+	parts.store, parts.current, parts.id = store, s.current, id
 	var secret [32]byte
 	_, _ = rand.Read(secret[:])
 	parts.secret = secret[:]
@@ -181,6 +179,19 @@ func (s *Server) startTracing(ctx context.Context, id string) (err error) {
 		return nil
 	})
 	return nil
+}
+
+// newID returns an ID for this proxy that the others of the cluster leave free. If the directory has just gone away,
+// any will do.
+func (s *Server) newID(ctx context.Context, store directory.Store) string {
+	var others []directory.Proxy
+	if registry, ok := store.(directory.Registry); ok {
+		var err error
+		if others, err = registry.Proxies(ctx); err != nil {
+			s.log.Warn("the other proxies are not known: numbers of their sessions may be like those here", "err", err)
+		}
+	}
+	return proxy.NewID(others)
 }
 
 // openStore waits out an etcd that is away. Only one that asks for a password
