@@ -43,18 +43,25 @@ func (w *world) isolate(c *pgx.Conn, id int, to string) string {
 // lines returns the rows of a query as sorted texts.
 func (w *world) lines(c *pgx.Conn, sql string) []string {
 	w.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
-	defer stop()
-	rows, _ := c.Query(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (string, error) {
-		values, err := r.Values()
-		return fmt.Sprint(values), err
-	})
+	_, list, err := asked(c, sql)
 	if err != nil {
 		list = append(list, err.Error())
 	}
 	slices.Sort(list)
 	return list
+}
+
+// asked returns the tag of a text and its rows, sorted.
+func asked(c *pgx.Conn, sql string) (tag string, list []string, err error) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	rows, _ := c.Query(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+	list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (string, error) {
+		values, err := r.Values()
+		return fmt.Sprint(values), err
+	})
+	slices.Sort(list)
+	return rows.CommandTag().String(), list, err
 }
 
 // TestIsolateDiffers: before, after and after the way back, through two proxies, everything is as

@@ -163,13 +163,7 @@ func (w *world) differ(p *pgx.Conn, reads, writes, steps []string) {
 // told is what a client is told: an SQLSTATE, or the tag and the rows, sorted.
 func (w *world) told(c *pgx.Conn, sql string) []string {
 	w.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
-	defer stop()
-	rows, _ := c.Query(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (string, error) {
-		values, err := r.Values()
-		return fmt.Sprint(values), err
-	})
+	tag, list, err := asked(c, sql)
 	var e *pgconn.PgError
 	switch {
 	case errors.As(err, &e) && e.Code != "0A000":
@@ -177,6 +171,5 @@ func (w *world) told(c *pgx.Conn, sql string) []string {
 	case err != nil:
 		return []string{err.Error()}
 	}
-	slices.Sort(list)
-	return append([]string{rows.CommandTag().String()}, list...)
+	return append([]string{tag}, list...)
 }
