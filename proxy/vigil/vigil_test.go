@@ -27,6 +27,13 @@ type village struct {
 	ended   int  // times that the shards were told to end backends
 }
 
+// counts tells how often the other proxy was asked, and the shards told to end backends.
+func (v *village) counts() (asked, ended int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.asked, v.ended
+}
+
 // set changes the village.
 func (v *village) set(f func(*village)) {
 	v.mu.Lock()
@@ -96,8 +103,8 @@ func watched(t *testing.T, f func(t *testing.T, v *village, vigil *Vigil)) {
 		over := make(chan bool)
 		go func() { defer close(over); vigil.Run(ctx) }()
 		time.Sleep(5 * time.Second)
-		if v.asked < 5 || vigil.Hung("other") {
-			t.Errorf("a proxy that is well: asked %d times, hung %t", v.asked, vigil.Hung("other"))
+		if asked, _ := v.counts(); asked < 5 || vigil.Hung("other") {
+			t.Errorf("a proxy that is well: asked %d times, hung %t", asked, vigil.Hung("other"))
 		}
 		f(t, v, vigil)
 		stop()
@@ -111,8 +118,8 @@ func TestHung(t *testing.T) {
 	watched(t, func(t *testing.T, v *village, vigil *Vigil) {
 		v.set(func(v *village) { v.away, v.works = true, false })
 		time.Sleep(5 * time.Second)
-		if !vigil.Hung("other") || v.ended == 0 {
-			t.Errorf("hung %t, ended %d times", vigil.Hung("other"), v.ended)
+		if _, ended := v.counts(); !vigil.Hung("other") || ended == 0 {
+			t.Errorf("hung %t, ended %d times", vigil.Hung("other"), ended)
 		}
 		v.set(func(v *village) { v.away, v.works = false, true })
 		time.Sleep(3 * time.Second)
@@ -133,8 +140,8 @@ func TestLetBe(t *testing.T) {
 			watched(t, func(t *testing.T, v *village, vigil *Vigil) {
 				v.set(func(v *village) { v.away = true; change(v) })
 				time.Sleep(30 * time.Second)
-				if vigil.Hung("other") || v.ended > 0 {
-					t.Errorf("hung %t, ended %d times", vigil.Hung("other"), v.ended)
+				if _, ended := v.counts(); vigil.Hung("other") || ended > 0 {
+					t.Errorf("hung %t, ended %d times", vigil.Hung("other"), ended)
 				}
 			})
 		})
@@ -156,9 +163,9 @@ func TestGone(t *testing.T) {
 		if vigil.Hung("other") {
 			t.Error("a proxy that is gone is looked after for ever")
 		}
-		asked := v.asked
+		before, _ := v.counts()
 		time.Sleep(10 * time.Second)
-		if v.asked != asked {
+		if after, _ := v.counts(); after != before {
 			t.Error("a proxy that is gone is still asked")
 		}
 	})
