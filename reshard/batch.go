@@ -3,7 +3,6 @@ package reshard
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"weft/directory"
 )
@@ -15,44 +14,6 @@ type Parcel struct {
 	Rows     int64
 	// Failed counts the rounds that gave way with this bucket.
 	Failed int
-}
-
-// Pace is how fast rows have gone from one shard to another, over the last rounds.
-type Pace struct {
-	perMillisecond float64 // rows
-	cut            int     // halves the next batches, after rounds that gave way
-}
-
-// first is the pace that is assumed before anything was measured, in rows per millisecond: so
-// low that the first round is short.
-const first = 5
-
-// Carried notes a round that has held writers for a time.
-func (p *Pace) Carried(rows int64, took time.Duration) {
-	p.cut = max(0, p.cut-1)
-	ms := float64(took) / float64(time.Millisecond)
-	if rows < 1 || ms <= 0 {
-		return
-	}
-	seen := float64(rows) / max(ms, 1)
-	if p.perMillisecond == 0 {
-		p.perMillisecond = seen
-		return
-	}
-	p.perMillisecond = 0.7*p.perMillisecond + 0.3*seen
-}
-
-// GaveWay notes a round that was not through in time.
-func (p *Pace) GaveWay() { p.cut = min(p.cut+1, 6) }
-
-// Rows is how many rows a round should carry on one way to hold writers for the target time.
-func (p *Pace) Rows(target time.Duration) int64 {
-	pace := p.perMillisecond
-	if pace == 0 {
-		pace = first
-	}
-	rows := int64(pace * float64(target) / float64(time.Millisecond))
-	return max(1, rows>>p.cut)
 }
 
 // maxRoundBuckets bounds the buckets of a round: the directory's entry names them all.

@@ -3,7 +3,6 @@ package reshard
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"weft/directory"
 )
@@ -84,35 +83,6 @@ func TestBatchEnds(t *testing.T) {
 				delete(left, b)
 			}
 		}
-	}
-}
-
-func TestPace(t *testing.T) {
-	var p Pace
-	target := 100 * time.Millisecond
-	if got := p.Rows(target); got != 500 {
-		t.Errorf("at first %d rows", got)
-	}
-	for range 30 {
-		p.Carried(20_000, time.Second)
-	}
-	if got := p.Rows(target); got != 2000 {
-		t.Errorf("at 20 rows per millisecond %d", got)
-	}
-	p.GaveWay()
-	p.GaveWay()
-	if got := p.Rows(target); got != 500 {
-		t.Errorf("after two that gave way %d", got)
-	}
-	p.Carried(0, time.Millisecond)
-	if got := p.Rows(target); got != 1000 {
-		t.Errorf("after one that went through %d", got)
-	}
-	for range 100 {
-		p.GaveWay()
-	}
-	if got := p.Rows(time.Millisecond); got < 1 {
-		t.Errorf("never less than a row, got %d", got)
 	}
 }
 

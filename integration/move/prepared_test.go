@@ -6,20 +6,13 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-
-	"weft/config"
-	"weft/integration/harness"
 )
 
 // plain makes a database with tables that are not declared: cust, and ord and item, which foreign keys tie to
 // it.
 func plain(t *testing.T, db string, proxies int) *world {
 	t.Helper()
-	w := &world{T: t, db: db}
-	for range proxies {
-		w.proxies = append(w.proxies, harness.StartWeft(t, func(*config.Config) {}))
-	}
-	w.proxies[0].CreateDatabase(t, db)
+	w := empty(t, db, proxies)
 	w.fill(w.conn(0))
 	return w
 }

@@ -31,7 +31,7 @@ var Modes = []Mode{Simple, Text, Binary, Prepared}
 
 // Patience is how long a statement may take before it counts as hanging: longer than a
 // declaration takes on a busy machine.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // Peer is one connection of a pair.
 type Peer struct {

@@ -207,7 +207,8 @@ func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directo
 	var way *gaveWay
 	switch {
 	case err == nil:
-		c.pace.Carried(r.report.Rows, r.report.Writes)
+		ways := int64(len(pairs)) // they go at the same time
+		c.pace.Carried(r.report.Rows/ways, r.report.Bytes/ways, r.carrying, r.report.Writes)
 	case errors.As(err, &way):
 		c.pace.GaveWay()
 		for _, p := range pairs {

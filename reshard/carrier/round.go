@@ -25,6 +25,7 @@ type round struct {
 	carriage *schema.Carriage
 	live     directory.Live // the proxies that take part
 	began    time.Time      // when writers were held
+	carrying time.Duration  // how long rows were on their way
 	readers  time.Time      // when readers were held
 }
 
@@ -173,9 +174,11 @@ func (r *round) carry(ctx context.Context) error {
 	if err := r.carriage.AwaitPrepared(); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := r.carriage.Carry(); err != nil {
 		return err
 	}
+	r.carrying = time.Since(began)
 	r.cfg.stopAt("move-rows-carried")
 	if err := r.carriage.Prepare(); err != nil {
 		return err
