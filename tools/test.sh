@@ -60,7 +60,7 @@ done
 tested() {
 	options=$1
 	shift
-	[ $# = 0 ] || ${GO:-go} test $options -timeout 30m "$@"
+	[ $# = 0 ] || ${GO:-go} test $options -timeout 60m "$@"
 }
 
 code=0
