@@ -64,7 +64,7 @@ func (u *utility) declareInBlock(f *plan.Function, params [][]byte) error {
 		return err
 	}
 	err = u.s.every.withOthers(func(i int, c *pool.Conn) (err error) {
-		u.s.every.beside(c, func() { err = in.Definition.ApplyInside(u.s.srv.ctx, c, u.s.route.snap.Shards[i].Name) })
+		u.s.every.beside(c, func() { err = in.Apply(u.s.srv.ctx, c, u.s.route.snap.Shards[i].Name) })
 		return err
 	})
 	if err != nil {

@@ -82,7 +82,20 @@ func (d *Definition) Apply(ctx context.Context, c Conn, shard string) error {
 // ApplyInside makes the table, including After, inside an open transaction, and leaves the settings
 // of the connection as they were.
 func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) error {
-	s := &session{Conn: c, ctx: ctx, shard: shard}
+	return insideSettings(&session{Conn: c, ctx: ctx, shard: shard}, d.applyAll)
+}
+
+// applyAll makes the table, including After.
+func (d *Definition) applyAll(s *session) error {
+	if err := d.apply(s); err != nil {
+		return err
+	}
+	return s.only(d.After...)
+}
+
+// insideSettings runs f inside an open transaction under the settings that statements about definitions need, and
+// restores those of the connection.
+func insideSettings(s *session, f func(*session) error) error {
 	var names []string
 	for _, m := range settingName.FindAllStringSubmatch(settings, -1) {
 		names = append(names, m[1])
@@ -94,10 +107,7 @@ func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) erro
 	if err := s.run(strings.ReplaceAll(settings, "SET ", "SET LOCAL ") + quote.Literal("weft")); err != nil {
 		return err
 	}
-	if err := d.apply(s); err != nil {
-		return err
-	}
-	if err := s.only(d.After...); err != nil {
+	if err := f(s); err != nil {
 		return err
 	}
 	var back strings.Builder

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"weft/catalog"
@@ -13,9 +14,22 @@ import (
 // Inside is a table without rows that is declared inside a transaction block: nothing has to move, so
 // the declaration can take effect with the block's COMMIT.
 type Inside struct {
-	Table      directory.Table
-	Definition *Definition
-	Notices    []*pgerr.Error
+	Table   directory.Table
+	Notices []*pgerr.Error
+
+	def   *Definition
+	views []Object // those that can live on every shard from now on
+}
+
+// Apply makes the table and its views on another shard, inside an open transaction, and leaves the settings of
+// the connection as they were.
+func (in *Inside) Apply(ctx context.Context, c Conn, shard string) error {
+	return insideSettings(&session{Conn: c, ctx: ctx, shard: shard}, func(s *session) error {
+		if err := in.def.applyAll(s); err != nil {
+			return err
+		}
+		return applyObjects(s, in.views)
+	})
 }
 
 // insideConn reads a catalog inside a transaction.
@@ -71,7 +85,53 @@ func DeclareInside(ctx context.Context, c Conn, snap *directory.Snapshot, req Re
 			return nil, inside("foreign key %q of %q, which has rows, references %q", fk.Name, display(fk.Table), req.name())
 		}
 	}
-	return &Inside{Table: v.table, Definition: seen.def, Notices: v.notices}, nil
+	if who, err := follower(s, seen); err != nil {
+		return nil, err
+	} else if who != "" {
+		return nil, inside("%s is about %q and would have to follow it to the other shards, which cannot be done inside a transaction block", who, req.name())
+	}
+	in := &Inside{Table: v.table, Notices: v.notices, def: seen.def}
+	d := &declaration{ctx: ctx, req: &req, kind: kind, table: v.table, snap: snap, home: s, seen: seen, notice: func(n *pgerr.Error) { in.Notices = append(in.Notices, n) }}
+	in.views, err = d.copiedViews()
+	return in, err
+}
+
+// follower returns a function, or another object that is not a relation, that is on the home shard alone because
+// of the table: its body mentions the table, or it uses the type of the table's rows. What the table itself needs is
+// no follower.
+func follower(s *session, seen *sight) (string, error) {
+	needs := map[string]bool{}
+	for _, o := range seen.def.Needs {
+		needs[o.Kind+" "+o.Name] = true
+	}
+	own, err := belongings(s)
+	if err != nil {
+		return "", err
+	}
+	byNode := map[node]*belonging{}
+	table := seen.judgement.req.Table
+	for _, b := range own {
+		byNode[b.node] = b
+		if needs[b.key()] {
+			continue
+		}
+		for _, f := range seen.judgement.schema.Functions(b.name.Name) {
+			if f.Name == b.name && slices.Contains(f.Mentions, table) {
+				return b.key(), nil
+			}
+		}
+	}
+	rows, err := s.Exec("SELECT d.classid, d.objid FROM pg_depend d JOIN pg_class c ON c.oid = " + quote.Literal(table.SQL()) + `::regclass
+JOIN pg_type t ON t.oid = c.reltype WHERE d.deptype = 'n' AND (d.refclassid = 'pg_type'::regclass AND d.refobjid IN (t.oid, t.typarray) OR d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid)`)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range rows {
+		if b := byNode[node{r[0], r[1]}]; b != nil && !needs[b.key()] {
+			return b.key(), nil
+		}
+	}
+	return "", nil
 }
 
 // Empty locks a table inside an open transaction, and refuses a table with rows.

@@ -75,3 +75,51 @@ func TestDeclareInBlock(t *testing.T) {
 	refused("42710", "already declared", "select weft.shard_table('acct', 'id')")
 	refused("25001", "transaction block", "select weft.unshard_table('acct')")
 }
+
+// TestDeclareInBlockViews: views go to the other shards with the last of the tables that they read, made before
+// the block or in it. What cannot follow keeps the table from being declared there.
+func TestDeclareInBlockViews(t *testing.T) {
+	w := newWorld(t, "block_views", 2)
+	c, other := w.conn(0), w.conn(1)
+	w.must(c, `create table part (id bigint primary key, color text); create table stock (part bigint, n int, amount int, primary key (part, n)); create table home_only (id int primary key);
+		create view parts as select id as part, color from part; create view colors as select color, count(*) from parts group by color;
+		create view stocked as select p.color, s.* from parts p join stock s using (part); create view mixed as select p.* from part p, home_only`)
+	w.must(c, "begin")
+	w.must(c, "select weft.shard_table('part', 'id')")
+	w.must(c, "create view few as select * from stocked where amount < 5")
+	w.must(c, "insert into parts select i, 'c' || i % 3 from generate_series(1, 60) i")
+	w.must(c, "select weft.shard_table('stock', 'part')")
+	w.must(c, "insert into stock select i, 1, i % 10 from generate_series(1, 60) i")
+	w.must(c, "commit")
+	for _, c := range []*pgx.Conn{c, other} {
+		w.must(c, "update parts set color = color where part < 30")
+		w.must(c, "update parts set color = color || 'x' where part = 7")
+		for sql, want := range map[string]int{"select sum(count)::int from colors": 60, "select count(*) from stocked": 60, "select count(*) from few": 30, "select count(*) from mixed": 0} {
+			if n := value[int](w, c, sql); n != want {
+				t.Errorf("%s: %d, not %d", sql, n, want)
+			}
+		}
+	}
+	for i, s := range w.proxies[0].Shards()[1:] {
+		d, err := pgx.Connect(context.Background(), s.ConnString(w.db))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := value[int](w, d, "select count(*) from pg_views where schemaname = 'public'"); n != 4 {
+			t.Errorf("%d views on shard %d", n, i+1)
+		}
+		_ = d.Close(context.Background())
+	}
+
+	for name, made := range map[string]string{
+		"mentions": "create function mentions() returns bigint language sql as $$ select count(*) from late $$",
+		"taken":    "create function taken(late) returns bigint language sql as 'select $1.id'",
+	} {
+		w.must(c, "begin")
+		w.must(c, "create table late (id bigint primary key)")
+		w.must(c, made)
+		w.refused(c, "select weft.shard_table('late', 'id')", "0A000", "function .*"+name+".* is about \"late\"")
+		w.must(c, "rollback")
+	}
+	w.settled(c)
+}
