@@ -88,6 +88,7 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 			return
 		}
 	}
+	unmoved := unmoved(old, s)
 	for i := range s.Tables {
 		t := &s.Tables[i]
 		was := old.Table(t.Database, t.Schema, t.Name)
@@ -98,7 +99,7 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 		if !s.validateRemapped(old, t, from, to, bad) {
 			return
 		}
-		if len(from) == len(to) && sameShards(old, s) && slices.Equal(from, to) {
+		if unmoved(from, to) {
 			continue
 		}
 		n, at := moved(old, s, from, to, func(b int, x, y string) bool { return old.carried(t.Database, was.Group, b, x, y) })
@@ -108,6 +109,26 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 		bad("placement", "%d buckets would move, bucket %d from %s to %s, and no job has carried their rows of %s: use weft.move_buckets or weft.rebalance",
 			n, at, old.nameOf(from, at), s.nameOf(to, at), strings.TrimSuffix(strings.TrimPrefix(t.place(), "tables["), "]"))
 		return
+	}
+}
+
+// unmoved returns a function that reports whether two placements put every bucket on the same shard. Thousands of
+// tables share a placement, which is compared once.
+func unmoved(old, s *Snapshot) func(from, to []uint16) bool {
+	shards := sameShards(old, s)
+	type pair struct{ from, to *uint16 }
+	known := map[pair]bool{}
+	return func(from, to []uint16) bool {
+		if !shards || len(from) != len(to) || len(from) == 0 {
+			return shards && len(from) == len(to)
+		}
+		p := pair{&from[0], &to[0]}
+		same, ok := known[p]
+		if !ok {
+			same = slices.Equal(from, to)
+			known[p] = same
+		}
+		return same
 	}
 }
 
