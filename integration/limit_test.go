@@ -144,7 +144,8 @@ func TestMaxClients(t *testing.T) {
 
 // TestStartupTimeout hangs up on a client that does not say who it is.
 func TestStartupTimeout(t *testing.T) {
-	target := harness.StartWeft(t, func(c *config.Config) { c.Limits.StartupTimeout = 300 * time.Millisecond })
+	target := harness.StartWeft(t, func(c *config.Config) { c.Limits.StartupTimeout = 3 * time.Second }) // time enough to connect to a shard
+	var wg sync.WaitGroup
 	for _, sent := range []string{"", "\x00\x00", "\x00\x00\x00\x20\x00\x03\x00\x00user"} {
 		c, err := net.Dial("tcp", target.Addr)
 		if err != nil {
@@ -157,11 +158,14 @@ func TestStartupTimeout(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(pgtest.Patience)); err != nil {
 			t.Fatal(err)
 		}
-		var ne net.Error
-		if _, err := io.Copy(io.Discard, c); errors.As(err, &ne) && ne.Timeout() {
-			t.Errorf("after %q the server waits for ever", sent)
-		}
+		wg.Go(func() {
+			var ne net.Error
+			if _, err := io.Copy(io.Discard, c); errors.As(err, &ne) && ne.Timeout() {
+				t.Errorf("after %q the server waits for ever", sent)
+			}
+		})
 	}
+	wg.Wait()
 	mustExec(t, target.Connect(t, "postgres"), "select 1")
 }
 
