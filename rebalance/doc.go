@@ -6,5 +6,9 @@
 // brings the cluster closest to its shares for the least cost of moving it, until every shard is
 // within the threshold of its share, or another move would not be worth it.
 //
+// Plans by load are more careful, because loads change and are estimates: they wait until a shard is
+// off by more than noise and the threshold, leave alone what was moved of late and what is hot because
+// of one key, and take what brings most relief for the bytes to carry. Levels and Rest explain a plan.
+//
 // Start reading at Plan.
 package rebalance

@@ -11,7 +11,11 @@ import (
 // Cost is what a bucket weighs.
 type Cost struct {
 	Bytes float64 // what it takes to carry the bucket
-	Load  float64 // statements, or time, per second
+	Load  float64 // the work that it is, in any unit
+	Key   float64 // which part of Load its heaviest key is, from 0 to 1
+	// Rests says that the bucket was moved of late: it stays for now, unless it must go. Plans by load
+	// heed it.
+	Rests bool
 }
 
 // Strategy says what is to be equal.
@@ -44,6 +48,8 @@ type Shard struct {
 	// Closed says that the shard takes no bucket, and keeps those that it has unless its weight is
 	// 0.
 	Closed bool
+	// Load is work of the shard that no bucket brings along, in the unit of Cost.Load.
+	Load float64
 }
 
 // Options bound a plan. Zero values stand for the defaults.
@@ -58,6 +64,9 @@ type Options struct {
 	// so regardless.
 	MaxMoves int
 	MaxBytes float64
+	// Samples is on how many samples the loads rest. What their noise alone may make of equal shards
+	// is within the threshold. 0: the loads are exact.
+	Samples float64
 }
 
 // Unpinned is the wish of a bucket that no pin concerns.
@@ -73,16 +82,13 @@ type Move struct {
 // Plan returns the moves that bring buckets to their shards. now and pins are by bucket: the
 // shard that has it, and the shard that it is pinned to or Unpinned.
 func Plan(costs []Cost, shards []Shard, now, pins []int, o Options) []Move {
-	p := &planner{costs: costs, shards: shards, pins: pins, at: slices.Clone(now), o: o}
-	if p.o.Threshold <= 0 {
-		p.o.Threshold = 0.1
-	}
-	if p.o.Improvement <= 0 {
-		p.o.Improvement = 0.5
-	}
-	p.weigh()
+	p := newPlanner(costs, shards, now, pins, o)
 	p.must()
-	p.even()
+	if p.byLoad() {
+		p.relieve()
+	} else {
+		p.even()
+	}
 	var out []Move
 	for b := range p.at {
 		if p.at[b] != now[b] {
@@ -92,26 +98,63 @@ func Plan(costs []Cost, shards []Shard, now, pins []int, o Options) []Move {
 	return out
 }
 
+// Levels returns how full shards are if buckets are at these shards: 1 is a shard that has exactly
+// its share, 2 one that has twice as much. A shard that is to be empty is at 0, or at +Inf if it is
+// not.
+func Levels(costs []Cost, shards []Shard, at []int, o Options) []float64 {
+	p := newPlanner(costs, shards, at, nil, o)
+	out := make([]float64, len(shards))
+	for i := range out {
+		if p.share[i] > 0 || p.load[i] > 0 {
+			out[i] = p.fullness(i)
+		}
+	}
+	return out
+}
+
 // planner is the state of Plan.
 type planner struct {
-	costs  []Cost
-	shards []Shard
-	pins   []int
-	at     []int // where each bucket is so far
-	o      Options
+	costs   []Cost
+	shards  []Shard
+	pins    []int
+	now, at []int // where each bucket is, and will be so far
+	o       Options
+	weight  []float64 // of buckets, by the strategy; with what shards have beside buckets their sum is 1
+	worked  []float64 // which part of all work each bucket is
+	share   []float64 // of shards; their sum is 1
+	load    []float64 // of shards so far
+	moves   int
+	bytes   float64
+	worth   []float64 // of buckets: the weight that leaves for what it takes to carry them
+}
 
-	weight []float64 // of buckets, by the strategy; their sum is 1
-	share  []float64 // of shards; their sum is 1
-	load   []float64 // of shards so far
-	moves  int
-	bytes  float64
+func newPlanner(costs []Cost, shards []Shard, now, pins []int, o Options) *planner {
+	p := &planner{costs: costs, shards: shards, pins: pins, now: now, at: slices.Clone(now), o: o}
+	if p.o.Threshold <= 0 {
+		p.o.Threshold = 0.1
+	}
+	if p.o.Improvement <= 0 {
+		p.o.Improvement = 0.5
+	}
+	if p.byLoad() {
+		p.o.Threshold = max(p.o.Threshold, Noise(p.o.Samples, len(shards)))
+	}
+	p.weigh()
+	return p
 }
 
 // weigh computes what buckets weigh by the strategy, and the shares of shards.
 func (p *planner) weigh() {
 	var bytes, load float64
+	total := 0
 	for _, c := range p.costs {
 		bytes, load = bytes+c.Bytes, load+c.Load
+	}
+	for _, s := range p.shards {
+		total += s.Weight
+		if s.Weight > 0 {
+			load += s.Load
+		}
 	}
 	n := float64(len(p.costs))
 	part := func(x, sum float64) float64 {
@@ -120,41 +163,68 @@ func (p *planner) weigh() {
 		}
 		return x / sum
 	}
-	p.weight = make([]float64, len(p.costs))
+	p.weight, p.worked = make([]float64, len(p.costs)), make([]float64, len(p.costs))
 	for b, c := range p.costs {
+		p.worked[b] = part(c.Load, load)
 		switch p.o.Strategy {
 		case Load:
-			p.weight[b] = part(c.Load, load)
+			p.weight[b] = p.worked[b]
 		case Buckets:
 			p.weight[b] = 1 / n
 		case Mixed:
-			p.weight[b] = (part(c.Bytes, bytes) + part(c.Load, load)) / 2
+			p.weight[b] = (part(c.Bytes, bytes) + p.worked[b]) / 2
 		default:
 			p.weight[b] = part(c.Bytes, bytes)
 		}
 	}
 	p.share, p.load = make([]float64, len(p.shards)), make([]float64, len(p.shards))
-	total := 0
-	for _, s := range p.shards {
-		total += s.Weight
-	}
 	for i, s := range p.shards {
 		if total > 0 {
 			p.share[i] = float64(s.Weight) / float64(total)
 		}
+		p.load[i] = p.beside(i, load)
 	}
 	for b, i := range p.at {
 		p.load[i] += p.weight[b]
 	}
 }
 
+// beside is what a shard has that no bucket brings. total is all work.
+func (p *planner) beside(i int, total float64) float64 {
+	s := p.shards[i]
+	switch {
+	case s.Weight == 0 || total <= 0:
+		return 0
+	case p.o.Strategy == Load:
+		return s.Load / total
+	case p.o.Strategy == Mixed:
+		return s.Load / total / 2
+	}
+	return 0
+}
+
 // put moves a bucket.
 func (p *planner) put(b, to int) {
-	p.load[p.at[b]] -= p.weight[b]
+	from := p.at[b]
+	p.load[from] -= p.weight[b]
 	p.load[to] += p.weight[b]
 	p.at[b] = to
-	p.moves++
-	p.bytes += p.costs[b].Bytes
+	switch {
+	case from == p.now[b]:
+		p.moves++
+		p.bytes += p.costs[b].Bytes
+	case to == p.now[b]:
+		p.moves--
+		p.bytes -= p.costs[b].Bytes
+	}
+}
+
+// full reports whether the plan may not move another bucket.
+func (p *planner) full(b int) bool {
+	if p.at[b] != p.now[b] {
+		return false // it moves anyway
+	}
+	return p.o.MaxMoves > 0 && p.moves >= p.o.MaxMoves || p.o.MaxBytes > 0 && p.bytes+p.costs[b].Bytes > p.o.MaxBytes
 }
 
 // must moves the buckets that may not stay: to the shard of their pin, or off a shard that is to
@@ -212,6 +282,11 @@ func (p *planner) fullness(i int) float64 {
 	return p.load[i] / p.share[i]
 }
 
+// within reports whether a shard is that close to its share, as a part of it.
+func (p *planner) within(i int, threshold float64) bool {
+	return math.Abs(p.fullness(i)-1) <= threshold
+}
+
 // even moves buckets from the fullest shards to the emptiest until all are within the threshold.
 func (p *planner) even() {
 	mine := make([][]int, len(p.shards)) // buckets that may go, lightest first
@@ -231,8 +306,7 @@ func (p *planner) even() {
 		if from < 0 || to < 0 || from == to {
 			return
 		}
-		within := func(i int) bool { return math.Abs(p.fullness(i)-1) <= p.o.Threshold }
-		if within(from) && within(to) {
+		if p.within(from, p.o.Threshold) && p.within(to, p.o.Threshold) {
 			return
 		}
 		at := p.choose(mine[from], from, to)
@@ -241,7 +315,7 @@ func (p *planner) even() {
 			continue
 		}
 		b := mine[from][at]
-		if p.o.MaxMoves > 0 && p.moves >= p.o.MaxMoves || p.o.MaxBytes > 0 && p.bytes+p.costs[b].Bytes > p.o.MaxBytes {
+		if p.full(b) {
 			return
 		}
 		p.put(b, to)
