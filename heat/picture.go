@@ -28,8 +28,9 @@ type Picture struct {
 // Shard is the work of one shard.
 type Shard struct {
 	Load  Load      `json:"l"`
-	Times Histogram `json:"h"` // how long statements kept backends busy
-	Waits Histogram `json:"w"` // how long statements waited for a backend
+	Loose Load      `json:"o,omitzero"` // the part of Load that is of statements on this shard alone without a bucket
+	Times Histogram `json:"h"`          // how long statements kept backends busy
+	Waits Histogram `json:"w"`          // how long statements waited for a backend
 }
 
 type database struct {
@@ -88,6 +89,9 @@ func (p *Picture) addShard(name string, s *Sample) {
 		p.shards[name] = sh
 	}
 	sh.Load.add(s, 1)
+	if s.KeyCount == 0 && s.Way == One {
+		sh.Loose.add(s, 1)
+	}
 	sh.Times.Add(s.Busy, s.Weight)
 	sh.Waits.Add(s.Waited, s.Weight)
 	if s.Text != "" {
@@ -104,7 +108,7 @@ func (p *Picture) Decay(seconds float64) {
 	p.keys.Decay(seconds, f, callCost/1000)
 	p.statements.Decay(seconds, f, callCost/1000)
 	for name, s := range p.shards {
-		s.Load = s.Load.Times(f)
+		s.Load, s.Loose = s.Load.Times(f), s.Loose.Times(f)
 		s.Times.Decay(f)
 		s.Waits.Decay(f)
 		if s.Load.Calls() < 1e-3 {

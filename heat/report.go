@@ -26,7 +26,7 @@ func (p *Picture) Report() Report {
 	}
 	for name, s := range p.shards {
 		c := *s
-		c.Load = c.Load.Times(f)
+		c.Load, c.Loose = c.Load.Times(f), c.Loose.Times(f)
 		r.Shards[name] = c
 	}
 	for name, d := range p.databases {
@@ -48,7 +48,7 @@ func Merge(a, b Report) Report {
 	for _, x := range []Report{a, b} {
 		for name, s := range x.Shards {
 			sum := r.Shards[name]
-			sum.Load = sum.Load.Plus(s.Load)
+			sum.Load, sum.Loose = sum.Load.Plus(s.Load), sum.Loose.Plus(s.Loose)
 			sum.Times.Merge(&s.Times, 1)
 			sum.Waits.Merge(&s.Waits, 1)
 			r.Shards[name] = sum

@@ -28,7 +28,9 @@ type signature struct {
 }
 
 // movePlan are the columns of a plan to move rows.
-var movePlan = []string{"from_shard", "to_shard", "buckets", "rows", "bytes", "estimated_time"}
+var movePlan = []string{
+	"from_shard", "to_shard", "buckets", "rows", "bytes", "estimated_time", "from_before", "from_after", "to_before", "to_after", "reason",
+}
 
 // ownSchema is where weft keeps its own tables on the shards.
 const ownSchema = "weft"

@@ -19,9 +19,22 @@ import (
 // Heat implements console.Source.
 func (a adminSource) Heat(ctx context.Context, values bool) console.Heat {
 	w, hashed := a.srv.counts.heat, a.srv.conf().Heat.Hashed
-	values = values && !hashed
-	r := w.report(values)
-	answers, silent := a.srv.circle.Ask(ctx, peer.Question{Heat: true, All: values})
+	r, silent := a.srv.heatOfAll(ctx, values && !hashed)
+	if a.silent != nil && len(silent) > 0 {
+		a.silent(silent, "what its clients do is not counted")
+	}
+	v := heatView{report: r, snap: a.srv.cfg.Snapshot(), now: time.Now()}
+	if hashed {
+		v.name = w.nameOf
+	}
+	return console.Heat{Keys: v.keys(), Statements: v.statements(), Buckets: v.buckets(), Shards: v.shards(), Skews: v.skews()}
+}
+
+// heatOfAll is what all proxies know together of what is hot, with the values of keys or without.
+// silent says why a proxy gave no answer.
+func (s *Server) heatOfAll(ctx context.Context, values bool) (r heat.Report, silent []error) {
+	r = s.counts.heat.report(values)
+	answers, silent := s.circle.Ask(ctx, peer.Question{Heat: true, All: values})
 	for _, b := range answers {
 		var other heat.Report
 		if json.Unmarshal(b, &other) != nil {
@@ -31,16 +44,9 @@ func (a adminSource) Heat(ctx context.Context, values bool) console.Heat {
 		r = heat.Merge(r, other)
 	}
 	for _, err := range silent {
-		a.srv.log.Debug("another proxy did not say what is hot", "err", err)
+		s.log.Debug("another proxy did not say what is hot", "err", err)
 	}
-	if a.silent != nil && len(silent) > 0 {
-		a.silent(silent, "what its clients do is not counted")
-	}
-	v := heatView{report: r, snap: a.srv.cfg.Snapshot(), now: time.Now()}
-	if hashed {
-		v.name = w.nameOf
-	}
-	return console.Heat{Keys: v.keys(), Statements: v.statements(), Buckets: v.buckets(), Shards: v.shards(), Skews: v.skews()}
+	return r, silent
 }
 
 // heatView turns a report into what views show.
@@ -135,17 +141,25 @@ func (v *heatView) before(seconds float64) time.Time {
 	return v.now.Add(-time.Duration(seconds * float64(time.Second)))
 }
 
-func (v *heatView) buckets() []console.HotBucket {
-	type at struct {
-		database string
-		bucket   int32
-	}
-	top := map[at]float64{}
-	for i := range v.report.Keys.Entries {
-		e := &v.report.Keys.Entries[i]
-		where := at{e.Name.Database, e.Bucket}
+// bucketOf names a bucket of a database.
+type bucketOf struct {
+	database string
+	bucket   int32
+}
+
+// topKeys returns the work of the heaviest key of each bucket, as far as keys are known.
+func topKeys(r *heat.Report) map[bucketOf]float64 {
+	top := map[bucketOf]float64{}
+	for i := range r.Keys.Entries {
+		e := &r.Keys.Entries[i]
+		where := bucketOf{e.Name.Database, e.Bucket}
 		top[where] = max(top[where], e.Load.Cost())
 	}
+	return top
+}
+
+func (v *heatView) buckets() []console.HotBucket {
+	top := topKeys(&v.report)
 	var out []console.HotBucket
 	for _, database := range slices.Sorted(maps.Keys(v.report.Databases)) {
 		d := v.report.Databases[database]
@@ -158,7 +172,7 @@ func (v *heatView) buckets() []console.HotBucket {
 			share := ratio(l.Cost(), all)
 			out = append(out, console.HotBucket{
 				Work: work(l), Database: database, Number: int64(n), Shard: v.shardOf(database, n), Share: share,
-				OverMean: share * float64(v.snap.BucketCount), TopKey: min(1, ratio(top[at{database, n}], l.Cost())),
+				OverMean: share * float64(v.snap.BucketCount), TopKey: min(1, ratio(top[bucketOf{database, n}], l.Cost())),
 			})
 		}
 		slices.SortFunc(out[first:], func(a, b console.HotBucket) int {

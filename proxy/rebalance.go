@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"math"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"weft/pgerr"
 	"weft/rebalance"
 	"weft/reshard"
-	"weft/schema"
 )
 
 // assumedPace is how many bytes per second a plan expects a job to carry. It is what one pair of
@@ -39,35 +36,81 @@ func (u *utility) rebalance(ctx context.Context, args map[string]string) ([][]st
 	if err != nil {
 		return nil, err
 	}
-	if args["dry_run"] == "true" {
+	dry := args["dry_run"] == "true"
+	work, err := u.workload(ctx, &o, dry)
+	if err != nil {
+		return nil, err
+	}
+	if dry {
 		snap, err := srv.cfg.Directory.Load(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return planRows(snap, planMoves(snap, u.s.db.Name, sizes, o), sizes), nil
+		l := newLayout(snap, u.s.db.Name, sizes, work)
+		moves := l.plan(o)
+		u.tellPlan(l, moves, o)
+		return l.rows(moves, o), nil
 	}
 	move := u.newMove(directory.MoveRebalance)
 	move.Options = options
-	nothing := false
+	var l *layout
+	var moves []rebalance.Move
 	err = srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		moves := planMoves(old, move.Database, sizes, o)
-		if nothing = len(moves) == 0; nothing {
+		l = newLayout(old, move.Database, sizes, work)
+		if moves = l.plan(o); len(moves) == 0 {
 			return old, nil
 		}
 		target := slices.Clone(old.PlacementOf(move.Database, ""))
 		for _, m := range moves {
-			target[m.Bucket] = uint16(m.To)
+			target[l.numbers[m.Bucket]] = uint16(m.To)
 		}
 		return withMove(old, move, target)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if nothing {
-		u.s.out.tell(&pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: "every shard is close enough to its share: there is nothing to move"})
+	u.tellPlan(l, moves, o)
+	if len(moves) == 0 {
 		return [][]string{}, nil
 	}
 	return [][]string{{move.ID}}, nil
+}
+
+// tellPlan tells the client what no plan changes.
+func (u *utility) tellPlan(l *layout, moves []rebalance.Move, o rebalance.Options) {
+	notices := l.left(moves, o)
+	if len(moves) == 0 && len(notices) == 0 {
+		notices = append(notices, &pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: "every shard is close enough to its share: there is nothing to move"})
+	}
+	for _, n := range notices {
+		u.s.out.tell(n)
+	}
+}
+
+// workload asks all proxies for the work that buckets have, if the strategy is about work: nil if it
+// is not. A plan may be made without a proxy that does not answer, a job may not.
+func (u *utility) workload(ctx context.Context, o *rebalance.Options, dry bool) (*workload, error) {
+	if o.Strategy != rebalance.Load && o.Strategy != rebalance.Mixed {
+		return nil, nil
+	}
+	srv, database := u.s.srv, u.s.db.Name
+	r, silent := srv.heatOfAll(ctx, false)
+	if len(silent) > 0 && !dry {
+		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "it is not known what the clients of all proxies do").WithDetail("%v", errors.Join(silent...)).
+			WithHint("Try again. A proxy that has died is forgotten after some seconds.")
+	}
+	u.s.route.warnSilent(silent, "what its clients do is not counted")
+	snap, err := srv.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := srv.mover.Moves(ctx, snap.Home, database)
+	if err != nil {
+		return nil, err
+	}
+	w := newWorkload(r, snap, database, jobs, time.Now())
+	o.Samples = w.samples
+	return w, w.known(len(snap.Shards), o.Strategy)
 }
 
 // rebalanceOptions reads the arguments that bound a plan.
@@ -80,10 +123,6 @@ func rebalanceOptions(args map[string]string) (o rebalance.Options, err error) {
 	}
 	if o.Strategy, err = rebalance.ParseStrategy(args["strategy"]); err != nil {
 		return o, pgerr.New(pgerr.InvalidParameterValue, "%s", err.Error())
-	}
-	if o.Strategy == rebalance.Load || o.Strategy == rebalance.Mixed {
-		return o, pgerr.New(pgerr.FeatureNotSupported, "the load of buckets is not counted, so strategy %q has nothing to go by", o.Strategy).
-			WithHint("Use 'bytes' or 'buckets'. To take a busy bucket elsewhere, call weft.move_buckets.")
 	}
 	if text := args["threshold"]; text != "" {
 		if o.Threshold, err = strconv.ParseFloat(text, 64); err != nil || !(o.Threshold > 0 && o.Threshold <= 1) {
@@ -99,76 +138,6 @@ func rebalanceOptions(args map[string]string) (o rebalance.Options, err error) {
 		return o, pgerr.New(pgerr.InvalidParameterValue, "dry_run %q is not true or false", v)
 	}
 	return o, nil
-}
-
-// planMoves plans the moves of a database.
-func planMoves(snap *directory.Snapshot, database string, sizes *schema.BucketSizes, o rebalance.Options) []rebalance.Move {
-	shards := make([]rebalance.Shard, len(snap.Shards))
-	for i := range snap.Shards {
-		sh := &snap.Shards[i]
-		shards[i] = rebalance.Shard{Name: sh.Name, Weight: sh.Weight, Closed: sh.State != directory.ShardActive}
-		if sh.State == directory.ShardDraining {
-			shards[i].Weight = 0
-		}
-	}
-	placement := snap.PlacementOf(database, "")
-	var costs []rebalance.Cost
-	var now, pins, buckets []int
-	for b, at := range placement {
-		if at == directory.Unused {
-			continue
-		}
-		pin := rebalance.Unpinned
-		if b >= snap.BucketCount && shards[at].Weight > 0 {
-			pin = int(at) // a value was pinned there
-		}
-		for _, p := range snap.Pins {
-			if i := slices.IndexFunc(snap.Shards, func(s directory.Shard) bool { return s.Name == p.Shard }); b >= p.First && b <= p.Last && i >= 0 {
-				pin = i
-			}
-		}
-		c := rebalance.Cost{}
-		if b < len(sizes.Bytes) {
-			c.Bytes = sizes.Bytes[b]
-		}
-		costs, now, pins, buckets = append(costs, c), append(now, int(at)), append(pins, pin), append(buckets, b)
-	}
-	moves := rebalance.Plan(costs, shards, now, pins, o)
-	for i := range moves {
-		moves[i].Bucket = buckets[moves[i].Bucket]
-	}
-	return moves
-}
-
-// planRows sums a plan up, a row for each pair of shards.
-func planRows(snap *directory.Snapshot, moves []rebalance.Move, sizes *schema.BucketSizes) [][]string {
-	type sum struct {
-		from, to, buckets int
-		rows, bytes       float64
-	}
-	var sums []*sum
-	for _, m := range moves {
-		i := slices.IndexFunc(sums, func(s *sum) bool { return s.from == m.From && s.to == m.To })
-		if i < 0 {
-			i, sums = len(sums), append(sums, &sum{from: m.From, to: m.To})
-		}
-		s := sums[i]
-		s.buckets++
-		s.bytes += m.Bytes
-		if m.Bucket < len(sizes.Rows) {
-			s.rows += sizes.Rows[m.Bucket]
-		}
-	}
-	slices.SortFunc(sums, func(a, b *sum) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
-	out := [][]string{}
-	for _, s := range sums {
-		takes := time.Duration(s.bytes / assumedPace * float64(time.Second)).Round(time.Second)
-		out = append(out, []string{
-			snap.Shards[s.from].Name, snap.Shards[s.to].Name, strconv.Itoa(s.buckets),
-			fmt.Sprintf("%.0f", math.Round(s.rows)), fmt.Sprintf("%.0f", math.Round(s.bytes)), max(time.Second, takes).String(),
-		})
-	}
-	return out
 }
 
 // newMove is a job of the session's user in its database, run by this proxy.

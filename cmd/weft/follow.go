@@ -11,11 +11,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 )
 
 // through is the flag of a command that asks a proxy, by SQL.
-type through struct{ url string }
+type through struct {
+	url    string
+	notice pgconn.NoticeHandler // is called for what the proxy says beside answers; nil: nobody is
+}
 
 func (p *through) flag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.url, "proxy", "", "URL of a proxy, with the database")
@@ -30,6 +34,7 @@ func (p *through) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--proxy: %w", err)}
 	}
+	cfg.OnNotice = p.notice
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the proxy: %w", err)

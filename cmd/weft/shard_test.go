@@ -54,7 +54,8 @@ func TestShardCommands(t *testing.T) {
 	third := emptyServer(t)
 
 	printed(t, run("shard", "list"), `SHARD +STATE +WEIGHT +BUCKETS +ROWS +BYTES +HOSTS`, `shard-0 +active, home +1 +32 +\d+ +\d+ kB +\S+`, `shard-1 +active +1 +32 +\d+ +\d+ kB +\S+`)
-	printed(t, run("rebalance", "--strategy", "buckets"), balanced)
+	printed(t, run("rebalance", "--strategy", "buckets"), "every shard is close enough to its share: there is nothing to move")
+	refused("too little is known of the work", "rebalance", "--strategy", "load")
 
 	refused("host:port", "shard", "add", "shard-2", "nowhere")
 	refused(`shard "shard-1" already exists`, "shard", "add", "shard-1", third)
@@ -62,7 +63,8 @@ func TestShardCommands(t *testing.T) {
 	refused(`shard "shard-7" does not exist`, "shard", "drain", "shard-7")
 
 	printed(t, run("shard", "add", "shard-2", third, "--weight", "2", "--no-rebalance", "--wait"), `job \w+ has begun: shard-2 joins`, `preparing: the server of shard-2 is made ready`, `shard-2 has joined and holds 0 buckets`)
-	printed(t, run("rebalance", "--strategy", "buckets"), `FROM +TO +BUCKETS +ROWS +BYTES +TIME`, `shard-0 +shard-2 +\d+ +\d+ +\d+ k?B +\d+s`, `shard-1 +shard-2 +\d+ +\d+ +\d+ k?B +\d+s`, `not started: .*`)
+	printed(t, run("rebalance", "--strategy", "buckets"), `FROM +TO +BUCKETS +ROWS +BYTES +TIME +FROM HAS +TO HAS +REASON`,
+		`shard-0 +shard-2 +\d+ +\d+ +\d+ k?B +\d+s +2.00 → 1.\d\d +0.00 → 0.9\d +shard-\d has .*`, `shard-1 +shard-2 +\d+ +\d+ +\d+ k?B +\d+s +.*`, `not started: .*`)
 	printed(t, run("rebalance", "--strategy", "buckets", "--threshold", "0.01", "--max-moves", "10", "--apply", "--wait"), `job \w+ has begun`, `done: 10 of 10 buckets, \d+ rows, .*`)
 	printed(t, run("shard", "list"), `shard-2 +active +2 +10 +\d+ +\d+ k?B +`+third)
 	count()
