@@ -179,3 +179,20 @@ func TestWatch(t *testing.T) {
 		t.Error("no rate")
 	}
 }
+
+// Work of one shard that no bucket has is told apart, and adds up over proxies.
+func TestLoose(t *testing.T) {
+	p := NewPicture()
+	key := [MaxKeys]Key{{Group: 1, Bucket: 3, ID: 4}}
+	for range 10 {
+		p.Add(&Sample{Weight: 1, Busy: 1e6, Database: "app", Shard: "a", Way: One})
+		p.Add(&Sample{Weight: 1, Busy: 5e6, Database: "app", Shard: "a", Way: One, Keys: key, KeyCount: 1})
+		p.Add(&Sample{Weight: 1, Busy: 5e6, Database: "app", Shard: "a", Way: Commit})
+		p.Add(&Sample{Weight: 1, Busy: 5e6, Database: "app", Shards: []string{"a", "b"}, Way: Scatter})
+	}
+	p.Decay(1)
+	r := Merge(p.Report(), p.Report())
+	if a, b := r.Shards["a"], r.Shards["b"]; !near(a.Loose.Busy(), 20e6, 1e6) || !near(a.Load.Calls(), 80, 4) || b.Loose != (Load{}) {
+		t.Errorf("%+v, %+v", a.Loose, b.Loose)
+	}
+}

@@ -61,7 +61,7 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 	case "grow_buckets":
 		return growCall{u.s}.run(ctx, args)
 	case "rebalance":
-		return u.rebalance(ctx, args)
+		return rebalanceCall{u}.run(ctx, args)
 	case "wait_move":
 		return nil, moveCall{u.s}.waitMove(ctx, args)
 	case "cancel_move":

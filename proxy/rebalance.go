@@ -17,9 +17,12 @@ import (
 // shards does on ordinary disks while others get half of the time.
 const assumedPace = 20 << 20
 
-// rebalance plans which buckets of the session's database should change shards. With dry_run it
+// rebalanceCall is a call of weft.rebalance.
+type rebalanceCall struct{ *utility }
+
+// run plans which buckets of the session's database should change shards. With dry_run it
 // returns the plan, otherwise it starts a job and returns its ID.
-func (u *utility) rebalance(ctx context.Context, args map[string]string) ([][]string, error) {
+func (u rebalanceCall) run(ctx context.Context, args map[string]string) ([][]string, error) {
 	srv := u.s.srv
 	if err := srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
 		return nil, err
@@ -77,7 +80,7 @@ func (u *utility) rebalance(ctx context.Context, args map[string]string) ([][]st
 }
 
 // tellPlan tells the client what no plan changes.
-func (u *utility) tellPlan(l *layout, moves []rebalance.Move, o rebalance.Options) {
+func (u rebalanceCall) tellPlan(l *layout, moves []rebalance.Move, o rebalance.Options) {
 	notices := l.left(moves, o)
 	if len(moves) == 0 && len(notices) == 0 {
 		notices = append(notices, &pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: "every shard is close enough to its share: there is nothing to move"})
@@ -89,7 +92,7 @@ func (u *utility) tellPlan(l *layout, moves []rebalance.Move, o rebalance.Option
 
 // workload asks all proxies for the work that buckets have, if the strategy is about work: nil if it
 // is not. A plan may be made without a proxy that does not answer, a job may not.
-func (u *utility) workload(ctx context.Context, o *rebalance.Options, dry bool) (*workload, error) {
+func (u rebalanceCall) workload(ctx context.Context, o *rebalance.Options, dry bool) (*workload, error) {
 	if o.Strategy != rebalance.Load && o.Strategy != rebalance.Mixed {
 		return nil, nil
 	}

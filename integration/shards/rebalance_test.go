@@ -44,7 +44,8 @@ func TestRebalance(t *testing.T) {
 	}
 	w.settled(c)
 	w.refused(c, "22023", "strategy", "select weft.rebalance('beauty')")
-	w.refused(c, "0A000", "load", "select weft.rebalance('load')")
+	w.refused(c, "55000", "too little is known", "select weft.rebalance('load')")
+	w.refused(c, "55000", "too little is known", "select * from weft.rebalance('mixed', dry_run => true)")
 	w.refused(c, "22023", "threshold", "select weft.rebalance(threshold => 7)")
 	w.refused(c, "22023", "max_moves", "select weft.rebalance(max_moves => 'many')")
 	w.must(c, "create role clerk login")
