@@ -111,6 +111,7 @@ type load struct {
 	done   atomic.Int64 // statements
 	hot    atomic.Int64 // those on the hot key
 	writes atomic.Int64 // those of them that write
+	halt   func()       // ends the clients
 }
 
 const pace = 4 * time.Millisecond
@@ -136,7 +137,8 @@ func (w *world) start(next func(ctx context.Context, c *pgx.Conn, r *rand.Rand, 
 			}
 		})
 	}
-	w.Cleanup(func() { stop(); wg.Wait() })
+	l.halt = func() { stop(); wg.Wait() }
+	w.Cleanup(l.halt)
 	return l
 }
 
