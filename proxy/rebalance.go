@@ -35,12 +35,12 @@ func (u rebalanceCall) run(ctx context.Context, args map[string]string) ([][]str
 	if err := moveOptions(args, &options); err != nil {
 		return nil, err
 	}
-	sizes, err := srv.mover.SampleBuckets(ctx, u.s.db.Name)
+	dry := args["dry_run"] == "true"
+	work, err := u.workload(ctx, &o, dry)
 	if err != nil {
 		return nil, err
 	}
-	dry := args["dry_run"] == "true"
-	work, err := u.workload(ctx, &o, dry)
+	sizes, err := srv.mover.SampleBuckets(ctx, u.s.db.Name)
 	if err != nil {
 		return nil, err
 	}
