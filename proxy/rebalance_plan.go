@@ -136,7 +136,7 @@ func (l *layout) reason(p *passage, before []float64, o rebalance.Options) strin
 		return l.shards[p.from].Name + " is to be empty"
 	}
 	off := p.from
-	if 1-before[p.to] > before[p.from]-1 {
+	if 1-before[p.to] > before[p.from]-1+0.01 { // of two that are equally far off, the busy one
 		off = p.to
 	}
 	text := fmt.Sprintf("%s has %.2f times its share of the %s", l.shards[off].Name, before[off], what(o.Strategy))
