@@ -7,6 +7,7 @@ const maxBuckets = 1 << 17
 type Grid struct {
 	buckets []Load
 	samples float64 // on how many samples it rests
+	squares float64 // the sum of the squares of what samples stand for
 }
 
 // Add counts a share of a sample for a bucket.
@@ -19,11 +20,14 @@ func (g *Grid) Add(bucket int32, s *Sample, share float64) {
 	}
 	g.buckets[bucket].add(s, share)
 	g.samples += share
+	cost := s.Weight * share * Cost(s.Busy, s.Bytes)
+	g.squares += cost * cost
 }
 
 // Decay leaves a share of everything. What becomes less than a thousandth of a call is forgotten.
 func (g *Grid) Decay(f float64) {
 	g.samples *= f
+	g.squares *= f * f
 	for i, l := range g.buckets {
 		if l == (Load{}) {
 			continue

@@ -196,3 +196,28 @@ func TestLoose(t *testing.T) {
 		t.Errorf("%+v, %+v", a.Loose, b.Loose)
 	}
 }
+
+// One statement that is as much work as all others makes the work of buckets less known.
+func TestEffective(t *testing.T) {
+	p := NewPicture()
+	add := func(busy int64, n int) {
+		for i := range n {
+			p.Add(&Sample{Weight: 1, Busy: busy, Database: "app", Shard: "a", Way: One, Keys: [MaxKeys]Key{{Group: 1, Bucket: int32(i % 8), ID: uint64(i)}}, KeyCount: 1})
+		}
+	}
+	add(1e6, 1000)
+	p.Decay(1)
+	if n := p.Report().Databases["app"].Effective(); !near(n, 1000, 1) {
+		t.Errorf("%v equal samples", n)
+	}
+	if n := Merge(p.Report(), p.Report()).Databases["app"].Effective(); !near(n, 2000, 1) {
+		t.Errorf("%v equal samples of two proxies", n)
+	}
+	add(1e9, 1)
+	if n := p.Report().Databases["app"].Effective(); n < 3 || n > 5 {
+		t.Errorf("%v with a heavy one", n)
+	}
+	if n := (Database{}).Effective(); n != 0 {
+		t.Errorf("%v of nothing", n)
+	}
+}

@@ -15,6 +15,7 @@ type Database struct {
 	Ways    [ways]float64  `json:"w"` // statements by Way
 	Buckets map[int32]Load `json:"b"`
 	Samples float64        `json:"s"` // on how many samples Buckets rest
+	Squares float64        `json:"q"` // the sum of the squares of the costs that these stand for
 }
 
 // Report returns the picture as it is now.
@@ -30,7 +31,7 @@ func (p *Picture) Report() Report {
 		r.Shards[name] = c
 	}
 	for name, d := range p.databases {
-		c := Database{Load: d.load.Times(f), Ways: d.ways, Buckets: d.grid.Buckets(f), Samples: d.grid.samples}
+		c := Database{Load: d.load.Times(f), Ways: d.ways, Buckets: d.grid.Buckets(f), Samples: d.grid.samples, Squares: d.grid.squares * f * f}
 		for i := range c.Ways {
 			c.Ways[i] *= f
 		}
@@ -58,7 +59,7 @@ func Merge(a, b Report) Report {
 			if sum.Buckets == nil {
 				sum.Buckets = make(map[int32]Load, len(d.Buckets))
 			}
-			sum.Load, sum.Samples = sum.Load.Plus(d.Load), sum.Samples+d.Samples
+			sum.Load, sum.Samples, sum.Squares = sum.Load.Plus(d.Load), sum.Samples+d.Samples, sum.Squares+d.Squares
 			for i := range sum.Ways {
 				sum.Ways[i] += d.Ways[i]
 			}
@@ -69,6 +70,19 @@ func Merge(a, b Report) Report {
 		}
 	}
 	return r
+}
+
+// Effective returns from how many samples of equal cost the work of buckets would be known as well. A
+// few statements that cost much more than others leave less known than their number says.
+func (d Database) Effective() float64 {
+	sum := 0.0
+	for _, l := range d.Buckets {
+		sum += l.Cost()
+	}
+	if d.Squares <= 0 {
+		return 0
+	}
+	return sum * sum / d.Squares
 }
 
 // Share returns which share of the statements of a database went one of these ways.

@@ -202,13 +202,13 @@ const rest = 10 * time.Minute
 type workload struct {
 	report  heat.Report
 	buckets map[int32]heat.Load
-	samples float64      // on how many samples buckets rest
+	samples float64      // from how many equal samples that would be known as well
 	rests   map[int]bool // buckets that a rebalance has moved of late
 }
 
 // newWorkload reads a report, and the jobs that the database remembers.
 func newWorkload(r heat.Report, snap *directory.Snapshot, database string, jobs []schema.MoveRecord, now time.Time) *workload {
-	w := &workload{report: r, buckets: r.Databases[database].Buckets, samples: r.Databases[database].Samples, rests: map[int]bool{}}
+	w := &workload{report: r, buckets: r.Databases[database].Buckets, samples: r.Databases[database].Effective(), rests: map[int]bool{}}
 	count := 0 // as MoveRecord.Count has it
 	if snap.FirstBuckets > 0 {
 		count = snap.BucketCount
@@ -237,7 +237,7 @@ func (w *workload) known(shards int, s rebalance.Strategy) error {
 		return nil
 	}
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "too little is known of the work in this database for strategy %q", s).
-		WithDetail("Of the statements of the last seconds that use sharded tables by their keys, %.0f were sampled, and %.0f are needed.", math.Floor(w.samples), need).
+		WithDetail("What is known from the statements of the last seconds that use sharded tables by their keys is as much as from %.0f equal ones, and %.0f are needed.", math.Floor(w.samples), need).
 		WithHint("Call it while applications work, and see that heat.samples is not 0. SELECT * FROM weft.heat shows what is known. Strategies 'bytes' and 'buckets' need no work.")
 }
 

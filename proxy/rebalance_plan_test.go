@@ -19,7 +19,7 @@ import (
 func twoShards(busy func(bucket int32) float64) (*directory.Snapshot, heat.Report) {
 	snap := directory.New(16, "shard-0", []directory.Shard{{Name: "shard-0", Weight: 1, State: directory.ShardActive}, {Name: "shard-1", Weight: 1, State: directory.ShardActive}})
 	r := heat.Report{Shards: map[string]heat.Shard{}, Databases: map[string]heat.Database{}}
-	d := heat.Database{Buckets: map[int32]heat.Load{}, Samples: 5000}
+	d := heat.Database{Buckets: map[int32]heat.Load{}, Squares: 1e9}
 	for b := range snap.Placement {
 		snap.Placement[b] = 0
 		if b >= 12 {

@@ -8,8 +8,8 @@ import (
 
 const (
 	// samplesPerShard is how many samples there must be for each shard before a plan may rest on
-	// them: the load of a shard is known to a tenth then.
-	samplesPerShard = 100
+	// them: the load of a shard is known to a seventh then.
+	samplesPerShard = 50
 	// loneKey is the part of a bucket's work from which on one key is why the bucket is hot, and
 	// loneShare the part of a shard's share from which on such a bucket is hot.
 	loneKey, loneShare = 0.5, 0.1

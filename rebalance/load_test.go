@@ -122,7 +122,7 @@ func TestLoadNoise(t *testing.T) {
 	if flapped > 50 {
 		t.Errorf("%d of 200 plans move buckets because of noise", flapped)
 	}
-	if Noise(0, 4) != 0 || Noise(Needed(64), 64) > 0.2+1e-9 {
+	if Noise(0, 4) != 0 || Noise(Needed(64), 64) > 0.3 {
 		t.Errorf("noise %v, %v", Noise(0, 4), Noise(Needed(64), 64))
 	}
 }

@@ -64,7 +64,7 @@ type Options struct {
 	// so regardless.
 	MaxMoves int
 	MaxBytes float64
-	// Samples is on how many samples the loads rest. What their noise alone may make of equal shards
+	// Samples is on how many samples of equal cost the loads rest. What their noise alone may make of equal shards
 	// is within the threshold. 0: the loads are exact.
 	Samples float64
 }
