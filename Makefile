@@ -10,6 +10,7 @@ WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
 WIRETIME ?= 10m
+MOVETIME ?= 10m
 STRESSTIME ?= 2m
 # How many packages are tested at once, beside those that tools/test.sh tests one after the other.
 AT_ONCE  ?= $(shell nproc 2>/dev/null || echo 2)
@@ -119,6 +120,11 @@ wirefuzz: postgresql ## have random dialogues with weft and PostgreSQL, message 
 .PHONY: copyfuzz
 copyfuzz: postgresql ## copy random data into random tables of weft and PostgreSQL for COPYTIME
 	$(GO) test -timeout 24h ./integration/copying -run TestRandom -v -args -for $(COPYTIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: movefuzz
+movefuzz: postgresql ## all of these random statements, each for MOVETIME, while buckets move from shard to shard all the time
+	$(GO) test -timeout 24h -p 1 ./integration/routing ./integration/select ./integration/write ./integration/copying -run TestRandom -v -args -moving -for $(MOVETIME) -seed $$(date +%s) $(ARGS)
+	$(GO) test -timeout 24h ./integration/wire -run TestRandomDialogues -v -args -moving -dialogues $(MOVETIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: crash
 crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (10 of them: a thousand deaths, two hours)

@@ -31,6 +31,7 @@ func TestRandom(t *testing.T) {
 		"create function pass() returns trigger language plpgsql as 'begin if length(new::text) % 5 = 0 then return null; end if; return new; end'",
 		"create table items (a int)", // for quiet
 	})
+	harness.KeepMoving(t, harness.Weft(t), w.database)
 	x := &random{world: w, t: t, refusals: map[string]int{}}
 	deadline := time.Now().Add(*forFlag)
 	for seed := *seedFlag; time.Now().Before(deadline) && x.mismatches < *mostFlag; seed++ {
@@ -68,7 +69,9 @@ func (x *random) table(seed uint64, deadline time.Time) {
 		x.sql(sql)
 	}
 	if s.declare != "" {
+		release := harness.Still() // a table is not declared while rows move
 		must(t, x.weft, s.declare)
+		release()
 	}
 	x.mask = s.mask
 	for i := range *jobsFlag {

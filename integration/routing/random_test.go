@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/integration/harness"
 	"weft/integration/pair"
 )
 
@@ -53,6 +54,7 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 	}
 	p.Both(t, "views", views)
 	p.Both(t, "limits", "set statement_timeout = '5s'")
+	harness.KeepMoving(t, harness.Weft(t), db)
 	g := newGenerator(seed)
 	fine := 0   // statements that did what they say
 	inside := 0 // statements left in the transaction

@@ -43,8 +43,7 @@ func (r *run) pipeline(g *generator) bool {
 		r.t.Logf("pipeline: %s: %q", text, got[len(got)-1].Code)
 	}
 	if last := got[len(got)-1]; last.Refused() {
-		r.refused++
-		r.refusals[last.Message]++
+		r.noteRefusal(last)
 		if r.Weft.Conn.TxStatus() != 'I' {
 			r.Weft.Ask(pair.Simple, "rollback", nil, nil)
 		}

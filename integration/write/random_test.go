@@ -57,6 +57,7 @@ type run struct {
 	asked      int
 	failed     int // on both
 	refused    int
+	overtaken  int // statements that rows on the move have overtaken
 	mismatches int
 	refusals   map[string]int
 	failures   map[string]int
@@ -210,8 +211,7 @@ func (r *run) statement(g *generator, savepoint string) bool {
 		r.t.Logf("%s: %s: %q %s", m, pair.Inline(sql, set), got.Code, got.Message)
 	}
 	if got.Refused() {
-		r.refused++
-		r.refusals[got.Message]++
+		r.noteRefusal(got)
 		switch {
 		case inside && savepoint != "":
 			r.Weft.Ask(pair.Simple, "rollback to "+savepoint, nil, nil)
@@ -238,6 +238,16 @@ func (r *run) statement(g *generator, savepoint string) bool {
 	return true
 }
 
+// noteRefusal counts a refusal.
+func (r *run) noteRefusal(got pair.Answer) {
+	if got.Code == "40001" {
+		r.overtaken++ // a client would ask again
+	} else {
+		r.refused++
+	}
+	r.refusals[got.Message]++
+}
+
 // constraint reports whether a row was not allowed.
 func constraint(code string) bool { return strings.HasPrefix(code, "23") || code == "21000" }
 
@@ -254,7 +264,7 @@ func (r *run) wrong(m pair.Mode, sql string, set []pair.Param, diff string) {
 
 func (r *run) report() {
 	share := 100 * float64(r.refused) / float64(max(r.asked, 1))
-	r.t.Logf("%d statements, %d failed on both, %d refused (%.1f %%)", r.asked, r.failed, r.refused, share)
+	r.t.Logf("%d statements, %d failed on both, %d refused (%.1f %%), %d overtaken by rows that move", r.asked, r.failed, r.refused, share, r.overtaken)
 	for _, counts := range []map[string]int{r.refusals, r.failures} {
 		for _, m := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] }) {
 			r.t.Logf("  %d × %s", counts[m], m)
