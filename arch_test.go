@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"proxy"},
 	{"proxy/admit"},
 	{"proxy/vigil"},
-	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover"},
+	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge"},
 	{"console/dialogue"},
 	{"console"},
 	{"deadlock", "reshard/carrier"},
@@ -47,11 +47,12 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
+	{"heat/verdict"},
 	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

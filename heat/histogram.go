@@ -77,6 +77,15 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return last
 }
 
+// Above returns how many times were counted in the cells from that of t on.
+func (h *Histogram) Above(t int64) float64 {
+	sum := 0.0
+	for _, n := range h[cell(t):] {
+		sum += float64(n)
+	}
+	return sum
+}
+
 // MarshalJSON writes the cells that are not empty: number, count, number, count, …
 func (h Histogram) MarshalJSON() ([]byte, error) {
 	list := []float32{}

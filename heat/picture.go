@@ -3,8 +3,10 @@ package heat
 import "math"
 
 const (
-	// HalfLife is after how many seconds a statement counts half.
-	HalfLife = 10.0
+	// HalfLife is after how many seconds a statement counts half, and RecentHalfLife the same for a
+	// picture of the last moment.
+	HalfLife       = 10.0
+	RecentHalfLife = 1.0
 	// maxEntries bounds the keys of a picture, and maxListed those of a report. The others are the
 	// same for statements.
 	maxEntries          = 1024
@@ -22,6 +24,8 @@ type Picture struct {
 	statements *Summary[Statement]
 	shards     map[string]*Shard
 	databases  map[string]*database
+	halfLife   float64
+	gridless   bool    // the work of buckets is not counted
 	age        float64 // seconds since the beginning
 }
 
@@ -43,7 +47,16 @@ type database struct {
 func NewPicture() *Picture {
 	return &Picture{
 		keys: NewSummary[Name](maxEntries), statements: NewSummary[Statement](maxStatements),
-		shards: map[string]*Shard{}, databases: map[string]*database{},
+		shards: map[string]*Shard{}, databases: map[string]*database{}, halfLife: HalfLife,
+	}
+}
+
+// NewRecent returns an empty picture of the last moment: it forgets within a few seconds, and knows
+// fewer keys and statements, and no buckets.
+func NewRecent() *Picture {
+	return &Picture{
+		keys: NewSummary[Name](maxEntries / 4), statements: NewSummary[Statement](maxStatements / 4),
+		shards: map[string]*Shard{}, databases: map[string]*database{}, halfLife: RecentHalfLife, gridless: true,
 	}
 }
 
@@ -71,7 +84,9 @@ func (p *Picture) Add(s *Sample) {
 	share := 1 / float64(s.KeyCount)
 	cost := s.Weight * share * Cost(s.Busy, s.Bytes)
 	for _, k := range s.Keys[:s.KeyCount] {
-		d.grid.Add(k.Bucket, s, share)
+		if !p.gridless {
+			d.grid.Add(k.Bucket, s, share)
+		}
 		if k.Group == 0 {
 			continue
 		}
@@ -95,15 +110,19 @@ func (p *Picture) addShard(name string, s *Sample) {
 	sh.Times.Add(s.Busy, s.Weight)
 	sh.Waits.Add(s.Waited, s.Weight)
 	if s.Text != "" {
-		e := p.statements.Add(Statement{s.Database, s.User, s.Text, name}, s.Weight*Cost(s.Busy, s.Bytes))
+		cost := s.Weight * Cost(s.Busy, s.Bytes)
+		e := p.statements.Add(Statement{s.Database, s.User, s.Text, name}, cost)
 		e.Load.add(s, 1)
+		if s.Way == Scatter {
+			e.Wide += cost
+		}
 		e.Times.Add(s.Busy, s.Weight)
 	}
 }
 
 // Decay says that so many seconds have passed. Databases and shards without work are forgotten.
 func (p *Picture) Decay(seconds float64) {
-	f := math.Exp2(-seconds / HalfLife)
+	f := math.Exp2(-seconds / p.halfLife)
 	p.age += seconds
 	p.keys.Decay(seconds, f, callCost/1000)
 	p.statements.Decay(seconds, f, callCost/1000)
@@ -160,9 +179,9 @@ func (p *Picture) Forget() {
 // perSecond turns what has been counted, and decays, into an amount per second: work of a steady
 // rate r comes to r × mean × (1 - e^(-age / mean)).
 func (p *Picture) perSecond() float64 {
-	const mean = HalfLife / math.Ln2
 	if p.age <= 0 {
 		return 0
 	}
+	mean := p.halfLife / math.Ln2
 	return 1 / (mean * -math.Expm1(-p.age/mean))
 }

@@ -12,6 +12,7 @@ type Entry[K comparable] struct {
 	Count float64   `json:"c"`
 	Error float64   `json:"e,omitempty"`
 	Load  Load      `json:"l"`
+	Wide  float64   `json:"s,omitempty"` // of a statement: what its executions over several shards have cost, of Count
 	Times Histogram `json:"h"`
 	Age   float64   `json:"a"` // seconds since the thing is known
 
@@ -76,7 +77,7 @@ func (s *Summary[K]) Decay(seconds, f, least float64) {
 	s.floor *= f
 	kept := s.heap[:0]
 	for _, e := range s.heap {
-		e.Count, e.Error, e.Load, e.Age = e.Count*f, e.Error*f, e.Load.Times(f), e.Age+seconds
+		e.Count, e.Error, e.Wide, e.Load, e.Age = e.Count*f, e.Error*f, e.Wide*f, e.Load.Times(f), e.Age+seconds
 		if e.Count < least {
 			s.floor = max(s.floor, e.Count)
 			delete(s.entries, e.Name)
@@ -123,7 +124,7 @@ func (h Heaviest[K]) Times(f float64) Heaviest[K] {
 	out := Heaviest[K]{Bound: h.Bound * f, Entries: slices.Clone(h.Entries)}
 	for i := range out.Entries {
 		e := &out.Entries[i]
-		e.Count, e.Error, e.Load = e.Count*f, e.Error*f, e.Load.Times(f)
+		e.Count, e.Error, e.Wide, e.Load = e.Count*f, e.Error*f, e.Wide*f, e.Load.Times(f)
 	}
 	return out
 }
@@ -143,6 +144,7 @@ func (h Heaviest[K]) Merge(o Heaviest[K], n int) Heaviest[K] {
 		}
 		delete(byName, e.Name)
 		e.Count, e.Error, e.Load, e.Age = e.Count+other.Count, e.Error+other.Error, e.Load.Plus(other.Load), max(e.Age, other.Age)
+		e.Wide += other.Wide
 		e.Times.Merge(&other.Times, 1)
 		if !e.Known {
 			e.Known, e.Value = other.Known, other.Value

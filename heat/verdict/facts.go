@@ -1,0 +1,54 @@
+package verdict
+
+import (
+	"math"
+
+	"weft/heat"
+)
+
+// Facts are what is known of one second.
+type Facts struct {
+	heat.Brief
+	// Servers are all shards of the cluster, and Home is the name of that with the undeclared tables.
+	Servers []Server
+	Home    string
+	// Place names the shard that a bucket of a database is on, "" if there is no such bucket.
+	Place func(database string, bucket int32) string
+}
+
+// Server is one shard of the cluster.
+type Server struct {
+	Name   string
+	Weight float64
+	Word   Word
+}
+
+// Word is what a shard says of its backends that are active, on average of the last seconds.
+type Word struct {
+	Known bool    `json:"k"`
+	CPU   float64 `json:"cpu"`  // those that wait for nothing
+	Lock  float64 `json:"lock"` // that wait for locks of others
+	IO    float64 `json:"io"`   // that read or write files
+	Other float64 `json:"other"`
+	// Cores is how many the server has, 0 if that is not known.
+	Cores float64 `json:"cores,omitempty"`
+}
+
+// wordHalfLife is after how many seconds what a shard has said counts half.
+const wordHalfLife = 3.0
+
+// Active is how many backends are.
+func (w Word) Active() float64 { return w.CPU + w.Lock + w.IO + w.Other }
+
+// Then returns what is known after the shard has said more, so many seconds later.
+func (w Word) Then(next Word, seconds float64) Word {
+	if !w.Known || !next.Known {
+		return next
+	}
+	f := math.Exp2(-max(seconds, 0) / wordHalfLife)
+	mix := func(a, b float64) float64 { return f*a + (1-f)*b }
+	if next.Cores == 0 {
+		next.Cores = w.Cores
+	}
+	return Word{Known: true, CPU: mix(w.CPU, next.CPU), Lock: mix(w.Lock, next.Lock), IO: mix(w.IO, next.IO), Other: mix(w.Other, next.Other), Cores: next.Cores}
+}
