@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,14 @@ func (*source) Buckets(_ context.Context, sizes bool) []console.Bucket {
 	return []console.Bucket{{Number: 0, Shard: "s1", Known: sizes, Rows: 4, Bytes: 40, MovingTo: "s2"}, {Number: 1, Shard: "s2", Known: sizes}}
 }
 
+func (*source) Warnings(_ context.Context, values bool) []console.Warning {
+	return []console.Warning{
+		{ID: "a1", Since: since, Severity: "warning", Object: "key 7", Message: fmt.Sprint("key 7 is hot: ", values), SQL: "SELECT 1", Database: "app", Private: true},
+		{ID: "b2", Since: since, Severity: "warning", Object: "shard a", Message: "shard a is saturated", Advice: "more", SQL: "SELECT 2"},
+		{ID: "c3", Since: since, Severity: "warning", Object: "bucket 3", Message: "bucket 3 is hot", Database: "other"},
+	}
+}
+
 func (*source) Heat(_ context.Context, values bool) console.Heat {
 	w := console.Work{Reads: 4, Writes: 1, Failed: 0.5, Rows: 9, Bytes: 100, Busy: 2.5}
 	key := ""
@@ -91,12 +100,12 @@ func (*source) Heat(_ context.Context, values bool) console.Heat {
 	}
 	return console.Heat{
 		Keys: []console.HotKey{
-			{Work: w, Database: "app", Tables: []string{"t"}, Key: key, Bucket: 3, Shard: "s1", OfShard: 0.5, Share: 0.25, Error: 0.01, Median: 1, NinetyNinth: 2, Since: since},
+			{Work: w, Database: "app", Tables: []string{"t"}, Key: key, Bucket: 3, Shard: "s1", OfShard: 0.5, Share: 0.25, Error: 0.01, Median: 1, NinetyNinth: 2, Since: since, Finding: console.Finding{Verdict: "hot", Reason: "single_key"}},
 			{Work: w, Database: "other", Tables: []string{}, Since: since},
 		},
 		Statements: []console.HotStatement{{Work: w, ID: 5, Database: "app", User: "a", Text: "SELECT $1", Shard: "s1", OfShard: 0.5, Median: 1, NinetyNinth: 2, Since: since}},
-		Buckets:    []console.HotBucket{{Work: w, Database: "app", Number: 3, Shard: "s1", Share: 0.5, OverMean: 9, TopKey: 0.75}, {Database: "other"}},
-		Shards:     []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4}},
+		Buckets:    []console.HotBucket{{Work: w, Database: "app", Number: 3, Shard: "s1", Share: 0.5, OverMean: 9, TopKey: 0.75, Finding: console.Finding{Verdict: "warm", Reason: "many_warm"}}, {Database: "other"}},
+		Shards:     []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4, Active: &console.Active{CPU: 5, Lock: 6, IO: 7}, Finding: console.Finding{Verdict: "saturated"}}},
 		Skews:      []console.Skew{{Database: "app", Class: "read", Evenness: 0.5, Effective: 3, Buckets: 8, Gini: 0.4, TopBucket: 3, TopShare: 0.5, TopKey: 0.25, ShardsOverMean: 2, CrossShard: 0.1, Scatter: 0.05, TwoPhase: 0.01}, {Database: "other", TopBucket: -1}},
 	}
 }
@@ -170,11 +179,12 @@ func TestShow(t *testing.T) {
 		{"SHOW MOVES", "j|app|move|running||{\"s1\"}|{\"s2\"}|1|4|10|99|2.5|2024-02-03 03:05:06.000007+00|0|0|3|0|2|1|somebody|a|p1|2024-02-03 03:05:06.000007+00|\nk|other|"},
 		{"SHOW ROUNDS", "5|j|app|2024-02-03 03:05:06.000007+00|s1 -> s2: 0|1|carried|10|99|1.5|0.5\n"},
 		{"show buckets", "0|s1|4|40|s2\n1|s2|0|0|\n"},
-		{"SHOW KEYS", `app|{"t"}|<b>seven</b>\u001b[31m|3|s1|4|1|0.5|9|100|2.5|0.5|0.25|0.01|1|2|2024-02-03 03:05:06.000007+00` + "\nother|{}||0||"},
+		{"SHOW KEYS", `app|{"t"}|<b>seven</b>\u001b[31m|3|s1|4|1|0.5|9|100|2.5|0.5|0.25|0.01|1|2|2024-02-03 03:05:06.000007+00|hot|single_key` + "\nother|{}||0||"},
 		{"SHOW HOT", "app|a|5|SELECT $1|s1|4|1|0.5|9|100|2.5|0.5|1|2|2024-02-03 03:05:06.000007+00\n"},
-		{"show heat", "app|3|s1|4|1|0.5|9|100|2.5|0.5|9|0.75\nother|"},
-		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4\n"},
+		{"show heat", "app|3|s1|4|1|0.5|9|100|2.5|0.5|9|0.75|warm|many_warm\nother|"},
+		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4|5|6|7|saturated|\n"},
 		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01\nother||0|0|0|0||"},
+		{"SHOW WARNINGS", "a1|2024-02-03 03:05:06.000007+00|warning|key 7|key 7 is hot: true||SELECT 1\nb2|"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {
 		got, err := console.Run(t.Context(), tc.line, &source{})
@@ -274,6 +284,10 @@ func TestViewer(t *testing.T) {
 	}
 	if got := text(console.Named("hot_keys").Table(t.Context(), src, viewer)); !strings.Contains(got, "<insufficient privilege>") {
 		t.Errorf("weft.hot_keys:\n%s", got)
+	}
+	if got := text(console.Named("warnings").Table(t.Context(), src, viewer)); got != "|2024-02-03 03:05:06.000007+00|warning|<insufficient privilege>|<insufficient privilege>||\n"+
+		"|2024-02-03 03:05:06.000007+00|warning|shard a|shard a is saturated|more|\n" {
+		t.Errorf("weft.warnings:\n%s", got)
 	}
 	if got := text(console.Named("settings").Table(t.Context(), src, console.Viewer{User: "b"})); strings.Contains(got, "6432") {
 		t.Errorf("settings are shown to everybody:\n%s", got)

@@ -37,7 +37,11 @@ type HotKey struct {
 	Share, Error        float64 // share of the work in its database, and by how much that may be off
 	Median, NinetyNinth float64 // of the time that statements keep a backend busy, in milliseconds
 	Since               time.Time
+	Finding
 }
+
+// Finding is what was found of a thing, and why; both are "" for nothing.
+type Finding struct{ Verdict, Reason string }
 
 // HotStatement is one normalised statement of a user, on one shard.
 type HotStatement struct {
@@ -58,6 +62,7 @@ type HotBucket struct {
 	Share    float64 // of the work on all buckets of the database
 	OverMean float64 // how many times the work of the mean bucket
 	TopKey   float64 // share of the bucket's heaviest key
+	Finding
 }
 
 // ShardLoad is the work of one shard.
@@ -68,6 +73,22 @@ type ShardLoad struct {
 	OverMean                    float64 // how many times the work of the mean shard, weights considered
 	Median, NinetyNinth         float64 // of the time that statements keep a backend busy, in milliseconds
 	WaitMedian, WaitNinetyNinth float64 // of the time that statements wait for a backend
+	// Active is what its active backends do, nil if it has not said.
+	Active *Active
+	Finding
+}
+
+// Active is how many backends are on a processor, wait for locks, and for files.
+type Active struct{ CPU, Lock, IO float64 }
+
+// Warning is something that is wrong, or unusual.
+type Warning struct {
+	ID                                     string
+	Since                                  time.Time
+	Severity, Object, Message, Advice, SQL string
+	Database                               string // "" if it is about the cluster
+	// Private: Object and Message name a key or a statement.
+	Private bool
 }
 
 // Skew says how evenly the work of one class is spread over the buckets of a database.
@@ -106,6 +127,8 @@ var heatViews = []*View{
 			{"p50_ms", Float},
 			{"p99_ms", Float},
 			{"since", Time},
+			{"verdict", Text},
+			{"reason", Text},
 		},
 		hotKeyRows, false,
 	},
@@ -145,6 +168,8 @@ var heatViews = []*View{
 			{"share", Float},
 			{"over_mean", Float},
 			{"top_key_share", Float},
+			{"verdict", Text},
+			{"reason", Text},
 		},
 		hotBucketRows, false,
 	},
@@ -164,6 +189,11 @@ var heatViews = []*View{
 			{"p99_ms", Float},
 			{"wait_p50_ms", Float},
 			{"wait_p99_ms", Float},
+			{"on_cpu", Float},
+			{"on_lock", Float},
+			{"on_io", Float},
+			{"verdict", Text},
+			{"reason", Text},
 		},
 		loadRows, false,
 	},
@@ -185,6 +215,11 @@ var heatViews = []*View{
 			{"two_phase", Float},
 		},
 		skewRows, false,
+	},
+	{
+		"warnings", "WARNINGS", "what is hot, slow or saturated, why, and what to do about it",
+		[]Column{{"id", Text}, {"since", Time}, {"severity", Text}, {"object", Text}, {"message", Text}, {"advice", Text}, {"sql", Text}},
+		warningRows, false,
 	},
 }
 
@@ -211,7 +246,7 @@ func hotKeyRows(ctx context.Context, src Source, v Viewer) [][]any {
 		if v.All {
 			key = text(Printable(k.Key))
 		}
-		rows = append(rows, row([]any{k.Database, k.Tables, key, k.Bucket, text(k.Shard)}, k.Work, k.OfShard, k.Share, k.Error, k.Median, k.NinetyNinth, k.Since))
+		rows = append(rows, row([]any{k.Database, k.Tables, key, k.Bucket, text(k.Shard)}, k.Work, k.OfShard, k.Share, k.Error, k.Median, k.NinetyNinth, k.Since, text(k.Verdict), text(k.Reason)))
 	}
 	return rows
 }
@@ -233,7 +268,7 @@ func hotBucketRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, b := range src.Heat(ctx, false).Buckets {
 		if v.inside(b.Database) {
-			rows = append(rows, row([]any{b.Database, b.Number, text(b.Shard)}, b.Work, b.Share, b.OverMean, b.TopKey))
+			rows = append(rows, row([]any{b.Database, b.Number, text(b.Shard)}, b.Work, b.Share, b.OverMean, b.TopKey, text(b.Verdict), text(b.Reason)))
 		}
 	}
 	return rows
@@ -242,7 +277,12 @@ func hotBucketRows(ctx context.Context, src Source, v Viewer) [][]any {
 func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Heat(ctx, false).Shards {
-		rows = append(rows, row([]any{s.Shard}, s.Work, s.Share, s.OverMean, s.Median, s.NinetyNinth, s.WaitMedian, s.WaitNinetyNinth))
+		active := []any{nil, nil, nil}
+		if a := s.Active; a != nil {
+			active = []any{a.CPU, a.Lock, a.IO}
+		}
+		last := append([]any{s.Share, s.OverMean, s.Median, s.NinetyNinth, s.WaitMedian, s.WaitNinetyNinth}, active...)
+		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason))...))
 	}
 	return rows
 }
@@ -260,6 +300,24 @@ func skewRows(ctx context.Context, src Source, v Viewer) [][]any {
 		rows = append(rows, []any{
 			s.Database, s.Class, s.Evenness, s.Effective, s.Buckets, s.Gini, top, s.TopShare, s.TopKey, s.ShardsOverMean, s.CrossShard, s.Scatter, s.TwoPhase,
 		})
+	}
+	return rows
+}
+
+// warningRows shows what names a key or a statement only to those who may see all. Others see that
+// there is something, and get neither its id nor SQL for operators.
+func warningRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, w := range src.Warnings(ctx, v.All) {
+		switch {
+		case v.All:
+			rows = append(rows, []any{w.ID, w.Since, w.Severity, w.Object, w.Message, text(w.Advice), text(w.SQL)})
+		case w.Database != "" && !v.inside(w.Database):
+		case w.Private:
+			rows = append(rows, []any{nil, w.Since, w.Severity, hidden, hidden, text(w.Advice), nil})
+		default:
+			rows = append(rows, []any{nil, w.Since, w.Severity, w.Object, w.Message, text(w.Advice), nil})
+		}
 	}
 	return rows
 }

@@ -29,6 +29,8 @@ type Source interface {
 	Buckets(ctx context.Context, sizes bool) []Bucket
 	// Heat asks all proxies which keys, buckets and shards are hot; with values, for values of keys.
 	Heat(ctx context.Context, values bool) Heat
+	// Warnings lists what is hot, slow or saturated; with values, it names keys by theirs.
+	Warnings(ctx context.Context, values bool) []Warning
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

@@ -12,6 +12,7 @@ import (
 	"weft/console"
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/verdict"
 	"weft/parser"
 	"weft/proxy/peer"
 )
@@ -23,7 +24,8 @@ func (a adminSource) Heat(ctx context.Context, values bool) console.Heat {
 	if a.silent != nil && len(silent) > 0 {
 		a.silent(silent, "what its clients do is not counted")
 	}
-	v := heatView{report: r, snap: a.srv.cfg.Snapshot(), now: time.Now()}
+	state := a.srv.keeper.verdicts.judge.State()
+	v := heatView{report: r, snap: a.srv.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words}
 	if hashed {
 		v.name = w.nameOf
 	}
@@ -55,6 +57,8 @@ type heatView struct {
 	snap   *directory.Snapshot
 	now    time.Time
 	name   func(heat.Name) string // names keys whose values are not shown; nil: values are
+	found  found
+	words  map[string]verdict.Word // of shards
 }
 
 func work(l heat.Load) console.Work {
@@ -77,11 +81,15 @@ func milliseconds(h *heat.Histogram, q float64) float64 { return h.Quantile(q) /
 
 // shardOf names the shard that a bucket of a database is on, "" if there is no such bucket.
 func (v *heatView) shardOf(database string, bucket int32) string {
-	placed := v.snap.PlacementOf(database, "")
-	if bucket < 0 || int(bucket) >= len(placed) || int(placed[bucket]) >= len(v.snap.Shards) {
+	return shardOf(v.snap, database, bucket)
+}
+
+func shardOf(snap *directory.Snapshot, database string, bucket int32) string {
+	placed := snap.PlacementOf(database, "")
+	if bucket < 0 || int(bucket) >= len(placed) || int(placed[bucket]) >= len(snap.Shards) {
 		return ""
 	}
-	return v.snap.Shards[placed[bucket]].Name
+	return snap.Shards[placed[bucket]].Name
 }
 
 // group is tables of a database whose equal keys are on one shard.
@@ -109,6 +117,7 @@ func (v *heatView) keys() []console.HotKey {
 		k := console.HotKey{
 			Work: work(e.Load), Database: e.Name.Database, Tables: append([]string{}, tables[group{e.Name.Database, e.Name.Group}]...), Key: e.Value, Bucket: int64(e.Bucket), Shard: v.shardOf(e.Name.Database, e.Bucket),
 			Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99), Since: v.before(e.Age),
+			Finding: v.found.of(verdict.Object{Kind: verdict.Key, Database: e.Name.Database, Group: e.Name.Group, ID: e.Name.ID}),
 		}
 		if v.name != nil {
 			k.Key = v.name(e.Name)
@@ -173,6 +182,7 @@ func (v *heatView) buckets() []console.HotBucket {
 			out = append(out, console.HotBucket{
 				Work: work(l), Database: database, Number: int64(n), Shard: v.shardOf(database, n), Share: share,
 				OverMean: share * float64(v.snap.BucketCount), TopKey: min(1, ratio(top[bucketOf{database, n}], l.Cost())),
+				Finding: v.found.of(verdict.Object{Kind: verdict.Bucket, Database: database, Bucket: n}),
 			})
 		}
 		slices.SortFunc(out[first:], func(a, b console.HotBucket) int {
@@ -193,7 +203,12 @@ func (v *heatView) shards() []console.ShardLoad {
 		name := v.snap.Shards[i].Name
 		s := v.report.Shards[name]
 		share := ratio(s.Load.Cost(), all)
+		var active *console.Active
+		if w := v.words[name]; w.Known {
+			active = &console.Active{CPU: w.CPU, Lock: w.Lock, IO: w.IO}
+		}
 		out = append(out, console.ShardLoad{
+			Active: active, Finding: v.found.of(verdict.Object{Kind: verdict.Shard, Shard: name}),
 			Work: work(s.Load), Shard: name, Share: share, OverMean: ratio(share*weights, float64(v.snap.Shards[i].Weight)),
 			Median: milliseconds(&s.Times, 0.5), NinetyNinth: milliseconds(&s.Times, 0.99),
 			WaitMedian: milliseconds(&s.Waits, 0.5), WaitNinetyNinth: milliseconds(&s.Waits, 0.99),

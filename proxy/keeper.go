@@ -18,6 +18,8 @@ type keeper struct {
 	// shares is how many of the shards' connections this proxy may take.
 	shares shares
 	vigil  *vigil.Vigil // other proxies that may hang
-	guard  gateGuard
-	copies copies
+	// verdicts is what is found to be hot.
+	verdicts verdicts
+	guard    gateGuard
+	copies   copies
 }

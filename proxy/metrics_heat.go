@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/heat"
+	"weft/heat/verdict"
 )
 
 // heatCollector reports what samples say of the work of shards and databases. There is no metric
@@ -16,12 +17,13 @@ var (
 	descHeatBytes   = prometheus.NewDesc("weft_heat_bytes_total", "Bytes that were sent to clients from a shard, estimated from samples.", []string{"shard", "class"}, nil)
 	descHeatSamples = prometheus.NewDesc("weft_heat_samples_total", "Statements that were sampled.", nil, nil)
 	descHeatDropped = prometheus.NewDesc("weft_heat_dropped_total", "Samples for which there was no room.", nil, nil)
+	descHot         = prometheus.NewDesc("weft_hot", "Things that are hot now, the same through every proxy.", []string{"kind"}, nil)
 	descSkew        = prometheus.NewDesc("weft_skew", "How evenly the work that this proxy has in a database is spread over buckets.", []string{"database", "what"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descSkew} {
+	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descSkew} {
 		ch <- d
 	}
 }
@@ -44,6 +46,15 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(descHeatSamples, prometheus.CounterValue, taken)
 	send(descHeatDropped, prometheus.CounterValue, missed)
+	hot := map[verdict.Kind]float64{}
+	for _, f := range c.srv.keeper.verdicts.judge.State().Findings {
+		if f.Verdict == verdict.Hot {
+			hot[f.Kind]++
+		}
+	}
+	for _, kind := range verdict.Kinds {
+		send(descHot, prometheus.GaugeValue, hot[kind], string(kind))
+	}
 	v := heatView{report: w.report(false), snap: snap}
 	for _, s := range v.skews() {
 		if s.Class != "all" {

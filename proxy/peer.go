@@ -27,6 +27,12 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		return json.Marshal(peer.Backends{List: list, Opened: opened})
 	case q.Blockers:
 		return json.Marshal(s.moving.holds.blockers())
+	case q.Verdicts:
+		return json.Marshal(s.keeper.verdicts.state(q.All))
+	case q.Dismiss != "":
+		s.keeper.verdicts.judge.Dismiss(q.Dismiss, seconds(q.Seconds))
+	case q.Heat && q.Brief:
+		return json.Marshal(s.keeper.verdicts.brief(q.All))
 	case q.Heat:
 		return json.Marshal(s.counts.heat.report(q.All))
 	case q.Reset:

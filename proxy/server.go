@@ -110,6 +110,7 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.vigil = newVigil(s)
 	s.left = newLeftover(s)
 	s.counts = counts{tally.NewTable(cfg.Statements.Bytes), newWarmth()}
+	s.keeper.verdicts = newVerdicts(s)
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -122,6 +123,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
 	s.wg.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
+	s.wg.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
 	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.watchRounds))

@@ -34,6 +34,7 @@ type warmth struct {
 
 	mu      sync.Mutex
 	picture *heat.Picture
+	recent  *heat.Picture        // of the last moment
 	buckets int                  // how many the cluster has that picture numbers
 	totals  map[string]heat.Load // by shard, since the beginning
 	taken   float64              // samples
@@ -41,7 +42,7 @@ type warmth struct {
 }
 
 func newWarmth() *warmth {
-	return &warmth{sampler: heat.NewSampler(), salt: newSecret(sha256.Size), picture: heat.NewPicture(), totals: map[string]heat.Load{}}
+	return &warmth{sampler: heat.NewSampler(), salt: newSecret(sha256.Size), picture: heat.NewPicture(), recent: heat.NewRecent(), totals: map[string]heat.Load{}}
 }
 
 // run adds samples up until ctx is done. buckets is how many buckets the cluster has.
@@ -70,6 +71,7 @@ func (w *warmth) gather(seconds float64, conf Heat) {
 	w.sampler.Drain(seconds, float64(conf.Samples), w.add)
 	w.taken, w.missed = w.sampler.Counts()
 	w.picture.Decay(seconds)
+	w.recent.Decay(seconds)
 	w.watch.Load().Found(w.picture.Learn)
 	var wanted []heat.Name
 	if conf.Hashed {
@@ -85,7 +87,7 @@ func (w *warmth) number(buckets int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.buckets != 0 && w.buckets != buckets {
-		w.picture = heat.NewPicture()
+		w.picture, w.recent = heat.NewPicture(), heat.NewRecent()
 	}
 	w.buckets = buckets
 }
@@ -93,6 +95,7 @@ func (w *warmth) number(buckets int) {
 // add counts one sample. mu is held.
 func (w *warmth) add(s *heat.Sample) {
 	w.picture.Add(s)
+	w.recent.Add(s)
 	if s.Shard != "" {
 		w.totals[s.Shard] = w.totals[s.Shard].Plus(s.Load())
 	}
@@ -107,11 +110,28 @@ func (w *warmth) report(values bool) heat.Report {
 	r := w.picture.Report()
 	w.mu.Unlock()
 	if !values {
-		for i := range r.Keys.Entries {
-			r.Keys.Entries[i].Value, r.Keys.Entries[i].Known = "", false
-		}
+		hideValues(&r)
 	}
 	return r
+}
+
+// hideValues takes the values of keys out of a report.
+func hideValues(r *heat.Report) {
+	for i := range r.Keys.Entries {
+		r.Keys.Entries[i].Value, r.Keys.Entries[i].Known = "", false
+	}
+}
+
+// brief returns what verdicts are made of. Without values, keys have none.
+func (w *warmth) brief(values bool, buckets int) heat.Brief {
+	w.mu.Lock()
+	now, recent := w.picture.Report(), w.recent.Report()
+	w.mu.Unlock()
+	b := heat.NewBrief(now, recent, buckets)
+	if !values {
+		hideValues(&b.Now)
+	}
+	return b
 }
 
 // since returns what was counted since the beginning.

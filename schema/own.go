@@ -49,6 +49,7 @@ var ownSteps = []string{
 	sqlFile("shards"),
 	sqlFile("own/17_heat"),
 	sqlFile("own/18_hot_statements"),
+	sqlFile("own/19_verdicts"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

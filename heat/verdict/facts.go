@@ -12,6 +12,8 @@ type Facts struct {
 	// Servers are all shards of the cluster, and Home is the name of that with the undeclared tables.
 	Servers []Server
 	Home    string
+	// Hidden: values of keys are not to be kept.
+	Hidden bool
 	// Place names the shard that a bucket of a database is on, "" if there is no such bucket.
 	Place func(database string, bucket int32) string
 }

@@ -54,6 +54,7 @@ type scene struct {
 type server struct {
 	Server
 	cost      float64 // in the last moment
+	loose     float64 // the part of cost that is of tables without a shard key
 	before    float64 // in the last ten seconds
 	fair      float64 // cost that would be its part
 	load      heat.Load
@@ -69,7 +70,7 @@ func newScene(t *Tracker, f *Facts) *scene {
 	}
 	for _, x := range f.Servers {
 		recent := f.Recent.Shards[x.Name]
-		sh := &server{Server: x, cost: recent.Load.Cost(), before: f.Now.Shards[x.Name].Load.Cost(), load: recent.Load, wait: recent.Waits.Quantile(0.9)}
+		sh := &server{Server: x, cost: recent.Load.Cost(), loose: recent.Loose.Cost(), before: f.Now.Shards[x.Name].Load.Cost(), load: recent.Load, wait: recent.Waits.Quantile(0.9)}
 		if n := float64(f.Waiting[x.Name]); n > 0 {
 			if queue := n / max(recent.Load.Calls(), 1) * 1e9; queue > longQueue {
 				sh.wait = max(sh.wait, queue)

@@ -118,6 +118,9 @@ func (s *scene) statementReason(e *heat.Entry[heat.Statement]) Reason {
 // shardReason says why a shard has much work, and which statement has most of it if that is what
 // matters.
 func (s *scene) shardReason(sh *server) (Reason, string) {
+	if sh.Name == s.facts.Home && share(sh.loose, sh.cost) >= homeShare {
+		return Home, ""
+	}
 	if first := s.asks[sh.Name]; first != nil && s.wide[sh.Name] >= wideShare {
 		return Scatter, first.Name.Text
 	}

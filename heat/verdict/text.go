@@ -116,7 +116,7 @@ func (f *Finding) advice(n Names) (advice, sql string) {
 	look := "SELECT * FROM weft.hot_statements WHERE shard = " + quote.Literal(f.On) + " ORDER BY busy_ms_s DESC LIMIT 5"
 	switch f.Reason {
 	case SingleKey:
-		advice = "One key is on one shard: moving its bucket would only move the work. "
+		advice = "One key is on one shard: moving its bucket would only move the work, and help the others. "
 		switch f.Class {
 		case Read:
 			advice += "Let the application keep what it reads for a moment, or make a small table that is seldom written a reference table."
@@ -145,7 +145,7 @@ func (f *Finding) advice(n Names) (advice, sql string) {
 			return "Many keys of the bucket have a part of the work: another shard can take the bucket.", fmt.Sprintf("SELECT weft.move_buckets('%d', %s)", f.Bucket, quote.Literal(f.Cooler))
 		}
 		if f.Cooler != "" {
-			return "Many keys have a part of the work: other shards can take buckets.", "SELECT * FROM weft.rebalance(dry_run => true)"
+			return "Many keys have a part of the work: other shards can take buckets.", "SELECT * FROM weft.rebalance('load', dry_run => true)"
 		}
 		return "Many keys have a part of the work, and no shard has room: add a shard with weft.add_shard, or a larger server.", "SELECT * FROM weft.load"
 	}

@@ -72,6 +72,9 @@ func (t *Tracker) Second(facts *Facts, elapsed float64) (now []Finding) {
 	for _, k := range t.tracks {
 		k.grade = below
 		k.f.Age += elapsed
+		if facts.Hidden {
+			k.f.Value, k.f.Known = "", false
+		}
 	}
 	newScene(t, facts).judge()
 	for s, k := range t.tracks {

@@ -181,6 +181,16 @@ func TestReasons(t *testing.T) {
 			f.Recent.Shards["s1"] = sh
 		}, "bucket hot", ManyWarm, Read, "SELECT weft.move_buckets('8', 's1')"},
 		{"many keys, no room", func(f *Facts) { f.Now.Keys.Entries, f.Recent.Keys.Entries = nil, nil }, "shard saturated", ManyWarm, Read, "weft.load"},
+		{"tables of the home shard", func(f *Facts) {
+			sh := f.Recent.Shards["s0"]
+			sh.Loose = sh.Load.Times(0.6)
+			f.Recent.Shards["s0"] = sh
+		}, "shard saturated", Home, Read, "weft.hot_statements WHERE shard = 's0'"},
+		{"tables without a key elsewhere", func(f *Facts) {
+			sh := f.Recent.Shards["s0"]
+			sh.Loose = sh.Load.Times(0.6)
+			f.Recent.Shards["s0"], f.Home = sh, "s1"
+		}, "shard saturated", SingleKey, Read, ""},
 		{"a statement that asks all shards", func(f *Facts) { statement(f, 0.5, 1, 1) }, "statement hot", Scatter, Read, "weft.statements WHERE id = 8"},
 		{"the shard of a statement that asks all", func(f *Facts) { statement(f, 0.5, 1, 1) }, "shard saturated", Scatter, Read, "weft.statements WHERE id = 8"},
 		{"a statement that returns much", func(f *Facts) { statement(f, 0.5, 0, 1e6) }, "statement hot", Scan, Read, "weft.statements WHERE id = 8"},
@@ -288,6 +298,25 @@ func TestWarnings(t *testing.T) {
 }
 
 func (f Finding) id() string { return f.WarningID() }
+
+// Values that are not to be kept any more are forgotten.
+func TestHidden(t *testing.T) {
+	f := facts(2000, 0.3, 30e6)
+	k := NewTracker(nil)
+	if got := run(k, f, 3)["key hot"]; got.Value != "seven" {
+		t.Errorf("%+v", got)
+	}
+	for _, r := range []*heat.Report{&f.Now, &f.Recent} {
+		r.Keys.Entries[0].Known, r.Keys.Entries[0].Value = false, ""
+	}
+	if got := run(k, f, 1)["key hot"]; got.Value != "seven" {
+		t.Errorf("a value that one second does not tell is lost: %+v", got)
+	}
+	f.Hidden = true
+	if got := run(k, f, 1)["key hot"]; got.Known || got.Value != "" {
+		t.Errorf("%+v", got)
+	}
+}
 
 // Findings are the same after they were told to another process.
 func TestTold(t *testing.T) {

@@ -40,8 +40,15 @@ type Question struct {
 	Known    uint64 `json:"known,omitempty"`
 	// Blockers: the sessions that are in the way of moves of rows.
 	Blockers bool `json:"blockers,omitempty"`
-	// Heat: which keys, buckets and shards are hot; with values of keys if All.
-	Heat bool `json:"heat,omitempty"`
+	// Heat: which keys, buckets and shards are hot; with values of keys if All. Brief: only what
+	// verdicts are made of.
+	Heat  bool `json:"heat,omitempty"`
+	Brief bool `json:"brief,omitempty"`
+	// Verdicts: what was found to be hot, slow or saturated; with values of keys if All.
+	Verdicts bool `json:"verdicts,omitempty"`
+	// Dismiss: the warning that is not to be shown for so many seconds.
+	Dismiss string  `json:"dismiss,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
 }
