@@ -47,9 +47,9 @@ var ownSteps = []string{
 	sqlFile("own/14_moves"),
 	sqlFile("own/15_fence"),
 	sqlFile("shards"),
-	sqlFile("own/17_heat"),
+	sqlFile("heat") + sqlFile("own/17_heat"),
 	sqlFile("own/18_hot_statements"),
-	sqlFile("own/19_verdicts"),
+	sqlFile("heat") + sqlFile("own/19_warnings"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

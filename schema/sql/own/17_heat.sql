@@ -1,24 +1,8 @@
--- What is hot: keys, buckets, shards, and how evenly work is spread.
-CREATE OR REPLACE VIEW weft.hot_keys AS
-SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('hot_keys'))
-	AS r (database text, tables text[], key text, bucket bigint, shard text, reads_s float8, writes_s float8, failed_s float8,
-		rows_s float8, bytes_s float8, busy_ms_s float8, share_of_shard float8, share float8, error float8, p50_ms float8,
-		p99_ms float8, since timestamptz);
-
-CREATE OR REPLACE VIEW weft.heat AS
-SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('heat'))
-	AS r (database text, bucket bigint, shard text, reads_s float8, writes_s float8, failed_s float8, rows_s float8,
-		bytes_s float8, busy_ms_s float8, share float8, over_mean float8, top_key_share float8);
-
-CREATE OR REPLACE VIEW weft.load AS
-SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('load'))
-	AS r (shard text, reads_s float8, writes_s float8, failed_s float8, rows_s float8, bytes_s float8, busy_ms_s float8,
-		share float8, over_mean float8, p50_ms float8, p99_ms float8, wait_p50_ms float8, wait_p99_ms float8);
-
+-- How evenly work is spread.
 CREATE OR REPLACE VIEW weft.skew AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('skew'))
 	AS r (database text, class text, evenness float8, effective_buckets float8, buckets bigint, gini float8, top_bucket bigint,
 		top_bucket_share float8, top_key_share float8, shards_over_mean float8, cross_shard float8, scatter float8,
 		two_phase float8);
 
-GRANT SELECT ON weft.hot_keys, weft.heat, weft.load, weft.skew TO PUBLIC;
+GRANT SELECT ON weft.skew TO PUBLIC;

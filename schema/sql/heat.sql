@@ -1,4 +1,5 @@
--- What was found to be hot, slow or saturated, and why.
+-- What is hot: keys, buckets and shards. New columns come last. Two steps run this file, the one that made the views and the one
+-- that added verdicts.
 CREATE OR REPLACE VIEW weft.hot_keys AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('hot_keys'))
 	AS r (database text, tables text[], key text, bucket bigint, shard text, reads_s float8, writes_s float8, failed_s float8,
@@ -16,8 +17,4 @@ SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('load'))
 		share float8, over_mean float8, p50_ms float8, p99_ms float8, wait_p50_ms float8, wait_p99_ms float8, on_cpu float8,
 		on_lock float8, on_io float8, verdict text, reason text);
 
-CREATE OR REPLACE VIEW weft.warnings AS
-SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('warnings'))
-	AS r (id text, since timestamptz, severity text, object text, message text, advice text, sql text);
-
-GRANT SELECT ON weft.warnings TO PUBLIC;
+GRANT SELECT ON weft.hot_keys, weft.heat, weft.load TO PUBLIC;
