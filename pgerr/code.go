@@ -42,6 +42,7 @@ const (
 	LockNotAvailable             = "55P03"
 	DuplicatePreparedStatement   = "42P05"
 	DuplicateCursor              = "42P03"
+	InsufficientResources        = "53000"
 	OutOfMemory                  = "53200"
 	TooManyConnections           = "53300"
 	ConfigurationLimitExceeded   = "53400"

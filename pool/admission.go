@@ -89,10 +89,30 @@ type loanee struct {
 	counted bool
 	first   bool // the connection is the first of a newcomer's transaction
 	right   bool // the connection was got by the right of way
+	// slot, salt and from say whom the time of the loan is charged to, and when it began. They are set
+	// if the session had to wait.
+	slot uint8
+	salt uint64
+	from time.Time
+}
+
+// lendTo is lend for a session in the queue. mu is held.
+func (sh *Shard) lendTo(w *waiter, now time.Time) {
+	salt := w.to.salt
+	w.to = sh.lend(w.lane, &w.want)
+	w.to.slot, w.to.salt, w.to.from = w.place.slot, salt, now
 }
 
 // returned undoes lend. mu is held.
 func (sh *Shard) returned(l *Lane, to loanee) {
+	if !to.from.IsZero() {
+		took := time.Since(to.from)
+		sh.strain.lasted(took)
+		if l.costs == nil {
+			l.costs = &costs{}
+		}
+		l.costs.took(to.slot, to.salt, int64(took))
+	}
 	if !to.counted {
 		return
 	}
@@ -133,33 +153,36 @@ func (sh *Shard) stuck() bool {
 	return n >= sh.total
 }
 
-// enqueue puts a session in the queue: sessions that hold connections come first, and both
-// groups are in order of arrival. mu is held.
+// enqueue puts a session in the queue. mu is held.
 func (sh *Shard) enqueue(w *waiter) {
-	if !w.want.Underway {
-		sh.waiters = append(sh.waiters, w)
-		return
+	p := &w.place
+	p.class = classNormal
+	var key uint64
+	if a := w.want.Asker; a != nil {
+		var priority Priority
+		key, priority = a.Ask()
+		p.class = priority.class()
 	}
-	sh.admission.pressed = w.since
-	at := 0
-	for at < len(sh.waiters) && sh.waiters[at].want.Underway {
-		at++
+	if w.want.Underway {
+		// Sessions that hold connections come first, in order of arrival.
+		sh.admission.pressed = w.since
+		p.class, key = classUnderway, 0
 	}
-	sh.waiters = append(sh.waiters, nil)
-	copy(sh.waiters[at+1:], sh.waiters[at:])
-	sh.waiters[at] = w
+	w.to.salt = sh.salt.now(w.since)
+	p.slot = slotOf(key, w.to.salt)
+	sh.queue.add(w)
 }
 
 // leave takes a session out of the queue. It reports false if the session is not in the
 // queue any more. mu is held.
 func (sh *Shard) leave(w *waiter) bool {
-	for i, o := range sh.waiters {
-		if o == w {
-			sh.waiters = append(sh.waiters[:i], sh.waiters[i+1:]...)
-			return true
-		}
+	if !sh.queue.remove(w) {
+		return false
 	}
-	return false
+	if sh.queue.waiting == 0 {
+		sh.strain.emptied()
+	}
+	return true
 }
 
 // nudge serves the queue, and gives a session that has waited long enough the right of way.

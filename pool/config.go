@@ -30,6 +30,9 @@ type Config struct {
 	MaxPrepared int
 	// QueueTimeout bounds the wait for a free connection. Default 30s.
 	QueueTimeout time.Duration
+	// OverloadWait bounds the wait while the shard is overloaded, see strain. Default 0: QueueTimeout
+	// alone bounds it.
+	OverloadWait time.Duration
 	// IdleTimeout closes connections unused for this long. Default 10m.
 	IdleTimeout time.Duration
 	// MaxLifetime closes connections older than this when they are given

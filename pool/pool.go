@@ -163,6 +163,7 @@ func (sh *Shard) retire(match func(*Lane) bool) {
 			sh.forget(l)
 			gone = append(gone, c)
 		}
+		sh.idle -= len(l.idle)
 		l.idle = nil
 	}
 	sh.serveQueue()
@@ -240,13 +241,7 @@ func (p *Pool) Lanes() []LaneStats {
 	for _, sh := range p.all() {
 		sh.mu.Lock()
 		for _, l := range sh.lanes {
-			s := LaneStats{Shard: sh.Name, Key: l.key, Open: l.open, Idle: len(l.idle)}
-			for _, w := range sh.waiters {
-				if w.lane == l {
-					s.Waiting++
-				}
-			}
-			out = append(out, s)
+			out = append(out, LaneStats{Shard: sh.Name, Key: l.key, Open: l.open, Idle: len(l.idle), Waiting: l.waiting})
 		}
 		sh.mu.Unlock()
 	}

@@ -26,11 +26,14 @@ type Shard struct {
 
 	// mu guards everything below and the idle lists of the lanes. It is never
 	// held across the network.
-	mu      sync.Mutex
-	lanes   map[Key]*Lane
-	total   int            // connections open or being dialled
-	users   map[string]int // connections open or being dialled, by user
-	waiters []*waiter      // see enqueue
+	mu     sync.Mutex
+	lanes  map[Key]*Lane
+	total  int            // connections open or being dialled
+	users  map[string]int // connections open or being dialled, by user
+	idle   int            // connections in the idle lists of the lanes
+	queue  fair           // sessions that wait for a connection
+	strain strain
+	salt   salt
 	admission
 }
 
@@ -45,6 +48,9 @@ type Lane struct {
 	refs    int
 	epoch   uint64 // connections dialled under an earlier epoch are not used again
 	welcome map[string]string
+	waiting int               // sessions in the queue
+	lines   [classes][2]*flow // of the queue, by class and Want.Grows; nil where nobody waits
+	costs   *costs            // nil until a session had to wait
 }
 
 // Want says which connection a session would like, and what for.
@@ -64,10 +70,20 @@ type Want struct {
 	// Login says that a client logs in, and is to be told at once when a limit of its role or
 	// database is reached.
 	Login bool
+	// Asker knows more of what the connection is for. It is asked if the session has to wait, and may
+	// be nil.
+	Asker Asker
 	// Cancel ends the wait for a connection when it delivers.
 	Cancel <-chan struct{}
 	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
 	Waited *int64
+}
+
+// Asker tells the queue what a session wants a connection for.
+type Asker interface {
+	// Ask returns a hash of the key that the statement is about, 0 if there is none, and how urgent
+	// the statement is.
+	Ask() (key uint64, priority Priority)
 }
 
 // queued counts the time that a session has waited for a connection to the shard.
@@ -86,6 +102,7 @@ type waiter struct {
 	want  Want
 	ready chan *Conn
 	since time.Time
+	place place
 	to    loanee // set when the session is served
 }
 
@@ -182,7 +199,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 // wait waits in the queue for a connection, or for the right to dial one.
 func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	sh := w.lane.shard
-	timeout := time.NewTimer(sh.pool.conf().QueueTimeout)
+	timeout := time.NewTimer(w.bound(0))
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
 	defer sh.queued(w.want.Session, w.want.Waited, w.since)
@@ -212,7 +229,14 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 		case <-w.want.Cancel:
 			err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 		case <-timeout.C:
-			err = sh.exhausted(w.lane.key.User)
+			waited := time.Since(w.since)
+			if waited >= sh.pool.conf().QueueTimeout {
+				err = sh.exhausted(w.lane.key.User)
+			} else if err = sh.overloaded(w, waited); err == nil {
+				timeout.Reset(w.bound(waited))
+				waits = true
+				continue
+			}
 			sh.pool.stats.Timeouts.Add(1)
 		}
 	}
@@ -238,6 +262,36 @@ func (sh *Shard) exhausted(user string) error {
 	}
 	return e.WithDetail("All connections of this proxy to the shard are in use.").
 		WithHint("Raise pool.max_per_shard, or look for long transactions with SHOW CLIENTS in the admin database.")
+}
+
+// bound is how long a session that has waited goes on waiting until the next look at the shard's
+// strain, or until it gives up. A session in the middle of a transaction is not refused for the strain.
+func (w *waiter) bound(waited time.Duration) time.Duration {
+	conf := w.lane.shard.pool.conf()
+	rest := conf.QueueTimeout - waited
+	if w.want.Underway || conf.OverloadWait <= 0 {
+		return rest
+	}
+	if waited < conf.OverloadWait {
+		return min(rest, conf.OverloadWait-waited)
+	}
+	return min(rest, max(conf.OverloadWait/4, 10*time.Millisecond))
+}
+
+// overloaded is the error of a session that has waited long enough for a shard that is overloaded; nil
+// if the session may go on waiting.
+func (sh *Shard) overloaded(w *waiter, waited time.Duration) error {
+	wait := sh.pool.conf().OverloadWait
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if w.want.Underway || wait <= 0 || w.place.in == nil || !sh.strain.over || waited < sh.strain.bound(wait) {
+		return nil
+	}
+	sh.strain.refuses(time.Now())
+	again := sh.strain.bound(wait)
+	return pgerr.New(pgerr.InsufficientResources, "shard %q is overloaded: no connection became free within %s", sh.Name, waited.Round(10*time.Millisecond)).
+		WithDetail("%d sessions wait for a connection to the shard. Nothing was sent to it. retry_after_ms=%d", sh.queue.waiting, again.Milliseconds()).
+		WithHint("Try again after %s, and less often. weft.hot_keys and weft.hot_statements say what keeps the shard busy; pool.overload_wait is how long clients wait meanwhile.", again.Round(10*time.Millisecond))
 }
 
 // got returns the connection a session was served, or dials if it was served the right to.
@@ -287,6 +341,7 @@ func (l *Lane) takeIdle(want Want) *Conn {
 	copy(l.idle[at:], l.idle[at+1:])
 	l.idle[n-1] = nil
 	l.idle = l.idle[:n-1]
+	l.shard.idle--
 	c.inIdle = false
 	return c
 }
@@ -328,6 +383,7 @@ func (sh *Shard) evict(match func(*Lane) bool) bool {
 	}
 	l := oldest.lane
 	l.idle = append(l.idle[:0], l.idle[1:]...)
+	sh.idle--
 	oldest.inIdle = false
 	sh.forget(l)
 	oldest.hangUpLater() // not while the lock is held
@@ -432,9 +488,8 @@ func (sh *Shard) release(c *Conn) {
 	}
 	c.idleFrom, c.inIdle = now, true
 	l.idle = append(l.idle, c)
-	if len(sh.waiters) > 0 {
-		sh.serveQueue()
-	}
+	sh.idle++
+	sh.serveQueue()
 }
 
 // closed takes a discarded connection off the books.
@@ -449,33 +504,73 @@ func (sh *Shard) closed(c *Conn) {
 	sh.serveQueue()
 }
 
-// serveQueue gives waiters what has become free: connections of their lane in order of arrival,
-// else the right to dial. mu is held.
+// serveQueue gives waiters what has become free: connections of their lane, else the right to dial.
+// mu is held.
 func (sh *Shard) serveQueue() {
-	head := true // closing a connection could not help any earlier waiter
-	for i := 0; i < len(sh.waiters); {
-		w := sh.waiters[i]
-		if !sh.admits(w.lane, &w.want) {
-			i++
-			continue
+	if sh.queue.waiting == 0 {
+		return
+	}
+	now := time.Now()
+	for sh.queue.waiting > 0 && (sh.idle > 0 || sh.total < sh.Most()) {
+		var c *Conn
+		w := sh.queue.serve(func(w *waiter, claim bool) (out outcome) {
+			c, out = sh.offer(w, claim, now)
+			w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
+			return out
+		})
+		if w == nil && sh.idle > 0 {
+			// Nobody wants what is free. But a waiter does not wait for ever for a connection of its own
+			// lane while others are idle.
+			w = sh.queue.serve(func(w *waiter, _ bool) (out outcome) {
+				c, out = sh.offer(w, now.Sub(w.since) >= patience, now)
+				w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
+				return out
+			})
 		}
-		c := w.lane.takeIdle(w.want)
-		if c == nil {
-			// A later waiter may fit what is free; but the head of the queue does not wait for
-			// ever, or a busy lane would starve the others.
-			free := sh.total < sh.Most()
-			if (!free && (!head || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
-				head = head && sh.userFull(w.lane.key.User)
-				i++
-				continue
-			}
+		if w == nil {
+			break
 		}
-		sh.waiters = append(sh.waiters[:i], sh.waiters[i+1:]...)
-		if w.to = sh.lend(w.lane, &w.want); c != nil {
+		sh.strain.served(now, now.Sub(w.since))
+		if sh.lendTo(w, now); c != nil {
 			c.lentTo = w.to
 		}
 		w.ready <- c
 	}
+	if sh.queue.waiting == 0 {
+		sh.strain.emptied()
+	}
+	sh.queue.newest = sh.strain.newest(now)
+}
+
+// offer takes what is free for a waiter: an idle connection of its lane, or the right to dial one,
+// for which the connection is nil. With claim a connection of another lane may be closed for it. mu is
+// held.
+func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
+	if !sh.admits(w.lane, &w.want) {
+		return nil, blocked
+	}
+	if c := w.lane.takeIdle(w.want); c != nil {
+		return c, served
+	}
+	if sh.total >= sh.Most() && !claim && !w.starves(now) {
+		if len(w.lane.idle) > 0 {
+			return nil, unlike
+		}
+		return nil, short
+	}
+	if sh.reserve(w.lane) {
+		return nil, served
+	}
+	if sh.userFull(w.lane.key.User) {
+		return nil, blocked
+	}
+	return nil, short
+}
+
+// starves reports whether a waiter is passed over for so long that a connection of another lane may
+// be closed for it: its lane has none, or it comes before the others that wait. mu is held.
+func (w *waiter) starves(now time.Time) bool {
+	return (w.lane.open == 0 || w.place.class < classNormal) && now.Sub(w.since) >= patience
 }
 
 // Welcome returns the parameters that a fresh connection of the lane reports. It acquires a

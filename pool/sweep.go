@@ -31,6 +31,7 @@ func (sh *Shard) sweep(now time.Time) {
 				keep = append(keep, c)
 			}
 		}
+		sh.idle -= len(l.idle) - len(keep)
 		clear(l.idle[len(keep):])
 		l.idle = keep
 		if l.open == 0 && l.refs == 0 {

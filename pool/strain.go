@@ -1,0 +1,172 @@
+package pool
+
+import "time"
+
+// A queue that is empty now and then does no harm: it evens out bursts. One that never is only adds its
+// length to each answer, and when the wait reaches queue_timeout, clients get connections that they have
+// given up on. strain tells the two apart as CoDel does, by the shortest wait within a while.
+
+const (
+	// strainWindow is how long the shortest wait is looked for.
+	strainWindow = 500 * time.Millisecond
+	// strainWait is the shortest wait from which on a shard is overloaded, unless loans take longer.
+	strainWait = 20 * time.Millisecond
+	// calmAfter is how long nobody has to be refused until waiters are served in order of arrival again.
+	calmAfter = 2 * time.Second
+)
+
+// strain says whether a shard is overloaded. It has no clock.
+type strain struct {
+	began   time.Time // of the window
+	least   time.Duration
+	any     bool          // somebody was served in the window
+	loan    time.Duration // mean time for which waiters keep a connection once they have it
+	over    bool
+	refused time.Time // when somebody was last refused because of the overload
+}
+
+// served notes that a waiter was served after a wait.
+func (s *strain) served(now time.Time, wait time.Duration) {
+	if s.began.IsZero() {
+		s.began = now
+	}
+	if !s.any || wait < s.least {
+		s.any, s.least = true, wait
+	}
+	if now.Sub(s.began) < strainWindow {
+		return
+	}
+	switch long := s.least > max(strainWait, s.loan); {
+	case long:
+		s.over = true
+	case s.refused.IsZero():
+		s.over = false
+	}
+	s.began, s.any = now, false
+}
+
+// lasted notes for how long a waiter has kept its connection.
+func (s *strain) lasted(t time.Duration) {
+	if s.loan == 0 {
+		s.loan = t
+	}
+	s.loan += (t - s.loan) / 16
+}
+
+// emptied notes that nobody waits: the overload is over.
+func (s *strain) emptied() {
+	s.over, s.began, s.any, s.refused = false, time.Time{}, false, time.Time{}
+}
+
+// refuses notes that a waiter gives up because of the overload.
+func (s *strain) refuses(now time.Time) { s.refused = now }
+
+// newest reports whether the waiters that came last are to be served first. As long as everybody is
+// served in the end, the order of arrival is better: clients that send their next statement as soon as they
+// have an answer would starve the others. Once some are refused anyway, it should be those who have waited
+// so long that nobody may be listening any more.
+func (s *strain) newest(now time.Time) bool {
+	if s.refused.IsZero() {
+		return false
+	}
+	if now.Sub(s.refused) > calmAfter {
+		s.refused = time.Time{}
+		return false
+	}
+	return s.over
+}
+
+// bound is how long a waiter may wait while the shard is overloaded: the configured time, but a few
+// loans at least, or statements that take long would be refused for their own length.
+func (s *strain) bound(wait time.Duration) time.Duration { return max(wait, 4*s.loan) }
+
+// costs holds what loans of a lane took, by slot of the key.
+type costs struct {
+	salt  uint64
+	all   float64
+	slots [slots]float32
+}
+
+// of returns the expected time of a loan in nanoseconds.
+func (c *costs) of(slot uint8, salt uint64) int64 {
+	switch {
+	case c == nil || c.all == 0:
+		return usualCost
+	case c.salt == salt && c.slots[slot] > 0:
+		return int64(c.slots[slot])
+	}
+	return int64(c.all)
+}
+
+// took notes how long a loan took.
+func (c *costs) took(slot uint8, salt uint64, ns int64) {
+	if c.salt != salt {
+		c.salt, c.slots = salt, [slots]float32{}
+	}
+	t := float64(min(max(ns, leastCost), mostCost))
+	if c.all == 0 {
+		c.all = t
+	}
+	c.all += (t - c.all) / 16
+	if s := &c.slots[slot]; *s == 0 {
+		*s = float32(t)
+	} else {
+		*s += (float32(t) - *s) / 4
+	}
+}
+
+// saltLife is how long keys fall into the same slots: two keys that share a slot part then.
+const saltLife = 10 * time.Second
+
+// salt spreads keys over slots.
+type salt struct {
+	value uint64
+	since time.Time
+}
+
+// now returns the salt in effect.
+func (s *salt) now(at time.Time) uint64 {
+	if s.since.IsZero() || at.Sub(s.since) > saltLife {
+		s.since = at
+		s.value = mix(uint64(at.UnixNano()))
+	}
+	return s.value
+}
+
+// slotOf returns the slot of a key; 0 for statements without one.
+func slotOf(key, salt uint64) uint8 {
+	if key == 0 {
+		return 0
+	}
+	return uint8(mix(key ^ salt))
+}
+
+// mix spreads the bits of a number (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Priority says how urgent a statement is while others wait for the same shard.
+type Priority int8
+
+// The priorities.
+const (
+	PriorityLow    Priority = -1
+	PriorityNormal Priority = 0
+	PriorityHigh   Priority = 1
+)
+
+// class returns the rank of a priority.
+func (p Priority) class() class {
+	switch {
+	case p > 0:
+		return classHigh
+	case p < 0:
+		return classLow
+	}
+	return classNormal
+}
