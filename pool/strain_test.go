@@ -1,0 +1,101 @@
+package pool
+
+import (
+	"testing"
+	"time"
+)
+
+// A shard is overloaded if nobody was served at once for half a second, and no longer once nobody waits.
+func TestStrain(t *testing.T) {
+	var s strain
+	now := time.Unix(1000, 0)
+	run := func(n int, every, wait time.Duration) {
+		for range n {
+			now = now.Add(every)
+			s.served(now, wait)
+		}
+	}
+	run(100, 10*time.Millisecond, 5*time.Millisecond)
+	if s.over {
+		t.Error("overloaded with waits of 5 ms")
+	}
+	for range 100 { // bursts: some wait long, the first of each burst does not
+		run(9, 10*time.Millisecond, 100*time.Millisecond)
+		run(1, 10*time.Millisecond, time.Millisecond)
+	}
+	if s.over {
+		t.Error("overloaded by bursts")
+	}
+	run(100, 10*time.Millisecond, 30*time.Millisecond)
+	if !s.over || s.newest(now) {
+		t.Errorf("waits of 30 ms: over %t, newest first %t", s.over, s.newest(now))
+	}
+	run(100, 10*time.Millisecond, time.Millisecond)
+	if s.over {
+		t.Error("overloaded after waits have become short")
+	}
+	run(100, 10*time.Millisecond, time.Second)
+	s.refuses(now)
+	if !s.newest(now) {
+		t.Error("somebody is refused, and the oldest is served first")
+	}
+	run(100, 10*time.Millisecond, time.Millisecond) // the newest wait no time
+	if !s.over || !s.newest(now) {
+		t.Error("the overload ended because the newest are served first")
+	}
+	if now = now.Add(3 * time.Second); s.newest(now) {
+		t.Error("nobody was refused for long, and the newest are served first")
+	}
+	s.emptied()
+	if s.over {
+		t.Error("overloaded without waiters")
+	}
+	// Where loans take seconds, waits of a second are no overload.
+	for range 50 {
+		s.lasted(2 * time.Second)
+	}
+	run(10, time.Second, 1500*time.Millisecond)
+	if s.over || s.bound(time.Second) < 6*time.Second {
+		t.Errorf("loans of 2 s: over %t, bound %v", s.over, s.bound(time.Second))
+	}
+}
+
+// What a slot costs is what its loans took, until keys fall into other slots.
+func TestCosts(t *testing.T) {
+	var none *costs
+	if none.of(3, 1) != usualCost {
+		t.Error("unknown costs")
+	}
+	var c costs
+	for range 50 {
+		c.took(3, 1, int64(20*time.Millisecond))
+		c.took(4, 1, int64(time.Millisecond))
+	}
+	if a, b := c.of(3, 1), c.of(4, 1); a < int64(19*time.Millisecond) || b > int64(2*time.Millisecond) {
+		t.Errorf("slots cost %d and %d", a, b)
+	}
+	if a := c.of(3, 2); a < int64(5*time.Millisecond) || a > int64(15*time.Millisecond) {
+		t.Errorf("with another salt a slot costs %d", a)
+	}
+}
+
+// Keys spread over the slots, differently with each salt.
+func TestSlots(t *testing.T) {
+	var s salt
+	at := time.Unix(1000, 0)
+	one := s.now(at)
+	if s.now(at.Add(time.Second)) != one || s.now(at.Add(11*time.Second)) == one {
+		t.Error("the salt does not change every ten seconds")
+	}
+	used := map[uint8]bool{}
+	moved := 0
+	for key := uint64(1); key <= 1000; key++ {
+		used[slotOf(key, one)] = true
+		if slotOf(key, one) != slotOf(key, s.value) {
+			moved++
+		}
+	}
+	if len(used) < 230 || moved < 900 || slotOf(0, one) != 0 {
+		t.Errorf("%d slots of 1,000 keys, %d moved", len(used), moved)
+	}
+}
