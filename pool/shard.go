@@ -77,6 +77,8 @@ type Want struct {
 	Cancel <-chan struct{}
 	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
 	Waited *int64
+	// began, if set, is when the session began to wait, for other connections before this one.
+	began time.Time
 }
 
 // Asker tells the queue what a session wants a connection for.
@@ -170,24 +172,16 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 			}
 			continue
 		}
-		admitted := sh.admits(l, &want)
-		var c *Conn
-		if admitted {
-			c = l.takeIdle(want)
-		}
-		if c != nil {
-			c.lentTo = sh.lend(l, &want)
+		if c, to, ok := l.take(&want); ok {
 			sh.mu.Unlock()
-			if c.givenUp.Load() || time.Since(c.idleFrom) > freshFor && !c.alive() {
+			if c == nil {
+				return l.openFor(ctx, to, want.Cancel)
+			}
+			if !c.usable() {
 				c.Discard()
 				continue
 			}
 			return c, nil
-		}
-		if admitted && sh.reserve(l) {
-			to := sh.lend(l, &want)
-			sh.mu.Unlock()
-			return l.openFor(ctx, to, want.Cancel)
 		}
 		w := &waiter{lane: l, want: want, ready: make(chan *Conn, 1), since: time.Now()}
 		sh.enqueue(w)
@@ -196,10 +190,15 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 	}
 }
 
+// usable reports whether a connection that was idle until now may be lent.
+func (c *Conn) usable() bool {
+	return !c.givenUp.Load() && (time.Since(c.idleFrom) <= freshFor || c.alive())
+}
+
 // wait waits in the queue for a connection, or for the right to dial one.
 func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	sh := w.lane.shard
-	timeout := time.NewTimer(w.bound(0))
+	timeout := time.NewTimer(w.bound(w.waited()))
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
 	defer sh.queued(w.want.Session, w.want.Waited, w.since)
@@ -229,7 +228,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 		case <-w.want.Cancel:
 			err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 		case <-timeout.C:
-			waited := time.Since(w.since)
+			waited := w.waited()
 			if waited >= sh.pool.conf().QueueTimeout {
 				err = sh.exhausted(w.lane.key.User)
 			} else if err = sh.overloaded(w, waited); err == nil {
@@ -262,6 +261,14 @@ func (sh *Shard) exhausted(user string) error {
 	}
 	return e.WithDetail("All connections of this proxy to the shard are in use.").
 		WithHint("Raise pool.max_per_shard, or look for long transactions with SHOW CLIENTS in the admin database.")
+}
+
+// waited is how long the session has waited, for this connection and others before.
+func (w *waiter) waited() time.Duration {
+	if !w.want.began.IsZero() {
+		return time.Since(w.want.began)
+	}
+	return time.Since(w.since)
 }
 
 // bound is how long a session that has waited goes on waiting until the next look at the shard's
