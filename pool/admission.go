@@ -156,13 +156,14 @@ func (sh *Shard) stuck() bool {
 // enqueue puts a session in the queue. mu is held.
 func (sh *Shard) enqueue(w *waiter) {
 	p := &w.place
-	p.class = classNormal
+	priority := sh.pool.conf().Users[w.lane.key.User].Priority
 	var key uint64
 	if a := w.want.Asker; a != nil {
-		var priority Priority
-		key, priority = a.Ask()
-		p.class = priority.class()
+		var most Priority
+		key, most = a.Ask()
+		priority = min(priority, most)
 	}
+	p.class = priority.class()
 	if w.want.Underway {
 		// Sessions that hold connections come first, in order of arrival.
 		sh.admission.pressed = w.since

@@ -66,6 +66,8 @@ type User struct {
 	MaxConnections int    // 0: as Config.MaxPerUser
 	ServerUser     string // role to log in as on the shards; empty: the same name
 	ServerPassword string
+	// Priority is how urgent the user's statements may be at most, while others wait too.
+	Priority Priority
 	// Role is the role that ServerUser becomes with SET ROLE. A connection is refused if
 	// ServerUser can do anything that Role cannot. Empty: no SET ROLE.
 	Role string

@@ -383,6 +383,10 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 			x.legs = nil
 		}
 	}()
+	if err := ga.s.held.reserve(x.rounds.shards()); err != nil {
+		return err
+	}
+	defer ga.s.held.unreserve()
 	for shard, pieces := range x.rounds.first {
 		if len(pieces) == 0 && !x.rounds.again(shard) {
 			continue

@@ -41,6 +41,17 @@ func (o *rounds) visited() int {
 	return n
 }
 
+// shards are the shards that are asked in either round.
+func (o *rounds) shards() []int {
+	var out []int
+	for shard, pieces := range o.first {
+		if len(pieces) > 0 || o.again(shard) {
+			out = append(out, shard)
+		}
+	}
+	return out
+}
+
 // postpone moves the pieces that wait from the first round to the second.
 func (o *rounds) postpone(waits func(piece int) bool) {
 	o.later = make([][]int, len(o.first))

@@ -25,6 +25,8 @@ type held struct {
 	lanes  []shardLane // by index of the shard
 	// translate maps OIDs between conn's shard and the home shard.
 	translate *catalog.Translation
+	// reserved are backends for the legs of a statement that is about to begin, see reserve.
+	reserved []*pool.Conn
 	// soiled is a backend that keeps something of this session and must be closed.
 	soiled *pool.Conn
 }
@@ -129,18 +131,12 @@ func (h *held) acquireFrom(l *pool.Lane) error {
 
 // borrow takes a backend from the pool and gives it the session's settings.
 func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
-	prefer := *h.lastOf(l)
-	if h.s.route.hasTables {
+	want := h.want()
+	if !h.s.route.hasTables {
 		// A session that visits many shards comes back to each of them late. If the session
 		// insisted on the same backend, every shard would soon have one backend per session,
 		// all of them cold. The backend that any session used last is warm.
-		prefer = nil
-	}
-	since, underway := h.underway()
-	want := pool.Want{
-		Grows:    !underway && (h.s.tx.isOpen() || h.s.reach.interrupt.active),
-		Underway: underway, Since: since, Session: h.s.id, Prefer: prefer, Placeholders: h.s.record.placeholders, Settings: h.s.record.settings, Cancel: h.s.reach.cancelled,
-		Waited: &h.s.account.warm.queued,
+		want.Prefer = *h.lastOf(l)
 	}
 	c, err := h.s.reach.queueFor(l, want)
 	for err == nil {
@@ -186,6 +182,16 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
+// want says what the session needs of its next backend.
+func (h *held) want() pool.Want {
+	since, underway := h.underway()
+	return pool.Want{
+		Grows:    !underway && (h.s.tx.isOpen() || h.s.reach.interrupt.active),
+		Underway: underway, Since: since, Session: h.s.id, Placeholders: h.s.record.placeholders, Settings: h.s.record.settings, Cancel: h.s.reach.cancelled,
+		Waited: &h.s.account.warm.queued, Asker: h,
+	}
+}
+
 // underway reports whether the session holds backends already, and the earliest drain since
 // which it holds one.
 func (h *held) underway() (since uint64, ok bool) {
@@ -197,6 +203,9 @@ func (h *held) underway() (since uint64, ok bool) {
 		since = min(since, c.LentAt())
 	}
 	for _, c := range h.s.reach.legs {
+		since = min(since, c.LentAt())
+	}
+	for _, c := range h.reserved {
 		since = min(since, c.LentAt())
 	}
 	return since, since != math.MaxUint64

@@ -46,6 +46,8 @@ type options struct {
 	firesPerShard bool
 	// native: weft itself merges and aggregates where it can.
 	native bool
+	// priority says how urgent statements are that wait for a backend.
+	priority namedPriority
 	// single: a transaction may write on one shard only.
 	single bool
 
@@ -81,7 +83,7 @@ func (o *options) heed(name, value string) error {
 // optionNames are the names of weft's own parameters.
 var optionNames = []string{
 	"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit", "weft.read", "weft.serializable",
-	"weft.statement_triggers",
+	"weft.statement_triggers", priorityOption,
 }
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
@@ -125,6 +127,12 @@ func (o *options) set(name, value string) *pgerr.Error {
 			return invalidOption(name, value).WithHint("Available values: shard, atomic.")
 		}
 		o.read = v
+	case priorityOption:
+		v := strings.ToLower(value)
+		if !slices.Contains(priorities, v) {
+			return invalidOption(name, value).WithHint("Available values: %s.", strings.Join(priorities, ", "))
+		}
+		o.priority = priorityNamed(v)
 	case "weft.serializable", "weft.statement_triggers":
 		v := strings.ToLower(value)
 		if v != "refuse" && v != "per_shard" {
@@ -232,6 +240,7 @@ func (o options) texts() map[string]string {
 		"weft.read": o.read, "weft.serializable": serializable, "weft.statement_triggers": triggers,
 		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
 		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native, "weft.commit": commit,
+		priorityOption: priorities[o.priority],
 	}
 }
 

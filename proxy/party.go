@@ -123,6 +123,9 @@ func (re *reach) disband() {
 // queueFor waits for a connection on behalf of a transaction that may hold others:
 // transactions that wait for this one then wait for the queue, too.
 func (re *reach) queueFor(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
+	if c := re.s.held.takeReserved(l); c != nil {
+		return c, nil
+	}
 	re.heedTimeouts()
 	re.patience.queues.Add(1)
 	defer re.patience.queues.Add(1)
@@ -133,6 +136,14 @@ func (re *reach) queueFor(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
 	c, err := l.Acquire(re.s.srv.ctx, want)
 	re.regroup(nil, nil)
 	return c, err
+}
+
+// queueForAll waits for connections of several lanes on behalf of a session that holds none.
+func (re *reach) queueForAll(lanes []*pool.Lane, want pool.Want, conns []*pool.Conn) ([]*pool.Conn, error) {
+	re.heedTimeouts()
+	re.patience.queues.Add(1)
+	defer re.patience.queues.Add(1)
+	return pool.Together(re.s.srv.ctx, lanes, want, conns)
 }
 
 // asParty returns the session as a transaction of several shards; false if it is not such a

@@ -314,6 +314,10 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 	}()
 	own, _ := x.write.Shape.(*plan.Own)
 	text := x.write.Text()
+	if err := wr.s.held.reserve(x.rounds.shards()); err != nil {
+		return err
+	}
+	defer wr.s.held.unreserve()
 	for shard, visited := range x.rounds.first {
 		if len(visited) == 0 {
 			continue

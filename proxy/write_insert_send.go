@@ -31,6 +31,16 @@ func (in *inserting) open(trial bool) (err error) {
 			x.legs = nil
 		}
 	}()
+	var shards []int
+	for shard, rows := range in.parts {
+		if len(rows) > 0 {
+			shards = append(shards, shard)
+		}
+	}
+	if err := s.held.reserve(shards); err != nil {
+		return err
+	}
+	defer s.held.unreserve()
 	for shard, rows := range in.parts {
 		if len(rows) == 0 {
 			continue
