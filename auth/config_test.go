@@ -41,6 +41,7 @@ func TestValidate(t *testing.T) {
 		{"database", Config{Users: []User{{Name: "a", Databases: []string{"x", ""}}}}, `user "a": database 2 is empty`},
 		{"pool mode", Config{Users: []User{{Name: "a", PoolMode: "statement"}}}, `user "a": pool_mode "statement" is not one of transaction, session`},
 		{"clients", Config{Users: []User{{Name: "a", MaxClients: -1}}}, `user "a": max_clients is -1, must not be negative`},
+		{"priority", Config{Users: []User{{Name: "a", Priority: "top"}}}, `user "a": priority "top" is not one of low, normal, high`},
 		{"connections", Config{Users: []User{{Name: "a", MaxConnections: -1}}}, `user "a": max_connections is -1, must not be negative`},
 		{"server password", Config{Users: []User{{Name: "a", ServerPassword: md5Password("x", "a")}}}, `user "a": server_password must be clear text`},
 		{"rule type", Config{Rules: []Rule{{}}}, `rule 1: type is empty, must be one of local, host, hostssl, hostnossl`},

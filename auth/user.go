@@ -31,6 +31,10 @@ type User struct {
 	// everybody else's.
 	MaxClients int `yaml:"max_clients,omitempty"`
 
+	// Priority is "low", "normal" or "high": how urgent the user's statements
+	// are at most, when clients wait for a shard. Empty: normal.
+	Priority string `yaml:"priority,omitempty"`
+
 	// Role is the user's role on the shards. Empty: Name.
 	Role string `yaml:"role,omitempty"`
 
@@ -101,6 +105,11 @@ func (u *User) validate() error {
 	case "", "transaction", "session":
 	default:
 		errs = append(errs, fmt.Errorf("pool_mode %q is not one of transaction, session", u.PoolMode))
+	}
+	switch u.Priority {
+	case "", "low", "normal", "high":
+	default:
+		errs = append(errs, fmt.Errorf("priority %q is not one of low, normal, high", u.Priority))
 	}
 	if u.MaxClients < 0 {
 		errs = append(errs, fmt.Errorf("max_clients is %d, must not be negative", u.MaxClients))

@@ -135,6 +135,8 @@ type Pool struct {
 	MaxPrepared int `yaml:"max_prepared"`
 	// QueueTimeout is how long a client waits for a free connection.
 	QueueTimeout time.Duration `yaml:"queue_timeout"`
+	// OverloadWait is how long a client waits while the shard is overloaded. 0: QueueTimeout.
+	OverloadWait time.Duration `yaml:"overload_wait"`
 	// IdleTimeout closes connections unused for so long.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// MaxLifetime closes connections this old once they are free.
@@ -249,6 +251,7 @@ func Default() Config {
 			MaxPerShard:    80,
 			MaxPrepared:    500,
 			QueueTimeout:   30 * time.Second,
+			OverloadWait:   5 * time.Second,
 			IdleTimeout:    10 * time.Minute,
 			MaxLifetime:    time.Hour,
 			ConnectTimeout: 5 * time.Second,

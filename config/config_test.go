@@ -97,7 +97,7 @@ func TestMarshal(t *testing.T) {
 		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", ClientCert: ClientCertOptional, MinVersion: "1.3"},
 		Auth: auth.Config{
 			Method: auth.MethodMD5, MockSecret: "0123",
-			Users: []auth.User{{Name: "n", Password: "true", Databases: []string{"d"}, PoolMode: "session", MaxConnections: 3, Role: "r", ServerUser: "s", ServerPassword: "1e3"}},
+			Users: []auth.User{{Name: "n", Password: "true", Databases: []string{"d"}, PoolMode: "session", MaxConnections: 3, Priority: "low", Role: "r", ServerUser: "s", ServerPassword: "1e3"}},
 			Rules: []auth.Rule{
 				{Type: "host", Databases: []string{"d"}, Users: []string{"u"}, Address: "10.0.0.0/8", Method: auth.MethodTrust},
 				{Type: "hostssl", Method: auth.MethodMD5, ClientCert: "verify-full", Map: "m"},
@@ -107,7 +107,7 @@ func TestMarshal(t *testing.T) {
 		},
 		Service: Service{User: "svc", Password: "0x1"},
 		Pool: Pool{
-			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, IdleTimeout: time.Minute,
+			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, OverloadWait: 3 * time.Second, IdleTimeout: time.Minute,
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,
 		},
 		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},

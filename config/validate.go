@@ -147,6 +147,9 @@ func (p Pool) problems(ps *Problems) {
 	ps.between("pool.max_per_user", p.MaxPerUser, 0, p.MaxPerShard)
 	ps.between("pool.max_prepared", p.MaxPrepared, 1, 100_000)
 	ps.positive("pool.queue_timeout", p.QueueTimeout)
+	if p.OverloadWait < 0 {
+		ps.add("pool.overload_wait", "must not be negative, and is %v", p.OverloadWait)
+	}
 	ps.positive("pool.idle_timeout", p.IdleTimeout)
 	ps.positive("pool.max_lifetime", p.MaxLifetime)
 	ps.positive("pool.connect_timeout", p.ConnectTimeout)

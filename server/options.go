@@ -75,6 +75,7 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 		MaxPerUser:     cfg.UserShare(),
 		MaxPrepared:    cfg.MaxPrepared,
 		QueueTimeout:   cfg.QueueTimeout,
+		OverloadWait:   cfg.OverloadWait,
 		IdleTimeout:    cfg.IdleTimeout,
 		MaxLifetime:    cfg.MaxLifetime,
 		ConnectTimeout: cfg.ConnectTimeout,
@@ -91,10 +92,14 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 			ServerUser:     login.User,
 			ServerPassword: login.Password,
 			Role:           login.Role,
+			Priority:       priorities[u.Priority],
 		}
 	}
 	return c
 }
+
+// priorities are what the priorities of users are called.
+var priorities = map[string]pool.Priority{"low": pool.PriorityLow, "": pool.PriorityNormal, "normal": pool.PriorityNormal, "high": pool.PriorityHigh}
 
 // withService adds the user that weft is when it works by itself.
 func withService(c pool.Config, service config.Service) pool.Config {

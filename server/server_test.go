@@ -19,6 +19,7 @@ import (
 	"weft/directory"
 	"weft/directory/embedded"
 	"weft/directory/storetest"
+	"weft/pool"
 	"weft/proxy"
 )
 
@@ -415,12 +416,15 @@ func TestRunEndsWhileWaiting(t *testing.T) {
 
 func TestPoolUsers(t *testing.T) {
 	got := poolConfig(config.Default().Pool, []auth.User{
-		{Name: "a", Password: "secret", PoolMode: "session", MaxConnections: 3},
+		{Name: "a", Password: "secret", PoolMode: "session", MaxConnections: 3, Priority: "low"},
 		{Name: "b", Password: "md5" + strings.Repeat("0", 32), ServerUser: "c", ServerPassword: "d"},
 	}, quiet)
 	a, b := got.Users["a"], got.Users["b"]
 	if a.Mode != "session" || a.MaxConnections != 3 || a.ServerUser != "a" || a.ServerPassword != "secret" {
 		t.Errorf("a: %+v", a)
+	}
+	if a.Priority != pool.PriorityLow || b.Priority != pool.PriorityNormal || got.OverloadWait != 5*time.Second {
+		t.Errorf("priorities %d and %d, overload_wait %v", a.Priority, b.Priority, got.OverloadWait)
 	}
 	if b.Mode != "" || b.ServerUser != "c" || b.ServerPassword != "d" {
 		t.Errorf("b: %+v", b)
