@@ -8,7 +8,9 @@
 //
 //  1. A Lane holds the connections that are interchangeable: same shard,
 //     database, user and startup parameters (Key). Acquire lends an idle connection,
-//     dials a new one, or queues.
+//     dials a new one, or queues: users and keys take turns (fair.go), and in
+//     overload nobody waits long (strain.go). Together lends connections to
+//     several shards.
 //  2. A lent Conn belongs to one session, which says what happens to the backend
 //     (state.go): that a query has failed, which settings it has now.
 //  3. Release puts the Conn back or hands it to a waiting session; Discard

@@ -169,7 +169,7 @@ func TestFairKeys(t *testing.T) {
 		}
 		for range n {
 			wg.Go(func() {
-				for {
+				for ctx.Err() == nil {
 					c, err := l.Acquire(ctx, pool.Want{Asker: asker{uint64(i + 1), pool.PriorityHigh}})
 					if err != nil {
 						return
