@@ -101,6 +101,7 @@ func (sh *Shard) lendTo(w *waiter, now time.Time) {
 	salt := w.to.salt
 	w.to = sh.lend(w.lane, &w.want)
 	w.to.slot, w.to.salt, w.to.from = w.place.slot, salt, now
+	w.lane.served = now
 }
 
 // returned undoes lend. mu is held.

@@ -242,14 +242,24 @@ func (q *fair) detach(f *flow) {
 // sets its cost: many may have come before it was known what their loans take. claim
 // says that it is the waiter's turn for so long that a connection of another lane may be closed for it.
 func (q *fair) serve(offer func(w *waiter, claim bool) outcome) *waiter {
+	var passed [classes]uint64
 	for _, c := range q.order() {
 		if q.tops[c].waiting == 0 {
 			continue
 		}
 		q.offers++
-		if w, out := q.among(&q.tops[c], offer, false); out == served {
+		w, out := q.among(&q.tops[c], offer, false)
+		if out == served {
 			q.turns++
+			for o, at := range passed[:c] {
+				if at > 0 { // a lower class was served in its stead
+					q.credit(&q.tops[o], nil, at, w.place.cost)
+				}
+			}
 			return w
+		}
+		if out >= short {
+			passed[c] = q.offers
 		}
 	}
 	return nil
@@ -277,8 +287,11 @@ func (q *fair) among(f *flow, offer func(w *waiter, claim bool) outcome, claim b
 	}
 	if k := f.turn; f.kids == 1 {
 		w, out := q.among(k, offer, claim || q.owed(k))
-		if out == served && f.kids > 0 {
+		switch {
+		case out == served && f.kids > 0:
 			k.balance = 0 // there is nobody to be fair to
+		case out == short || out == unlike:
+			k.passed = q.offers
 		}
 		return w, out
 	}
@@ -371,10 +384,14 @@ func (q *fair) charge(f, k *flow, w *waiter, passed int) {
 	if passed == 0 || f.lane != nil || f.kids == 0 {
 		return
 	}
-	credit := w.place.cost / int64(f.kids)
+	q.credit(f, k, q.offers, w.place.cost/int64(f.kids))
+}
+
+// credit raises the balances of those below f, except k, that were passed over in an offer.
+func (q *fair) credit(f, k *flow, at uint64, amount int64) {
 	for o, n := f.turn, f.kids; n > 0; o, n = o.next, n-1 {
-		if o != k && o.passed == q.offers {
-			o.balance = min(o.balance+credit, max(4*int64(patience), q.quantum()))
+		if o != k && o.passed == at {
+			o.balance = min(o.balance+amount, max(4*int64(patience), q.quantum()))
 		}
 	}
 }

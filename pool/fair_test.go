@@ -321,6 +321,31 @@ func TestFairClaims(t *testing.T) {
 	}
 }
 
+// A class that is passed over for a lower one, because its lane is short, claims too.
+func TestFairClaimsOfClasses(t *testing.T) {
+	var q fair
+	lanes := fairLanes(2, 1)
+	one := &waiter{lane: lanes[1], place: place{class: classNormal}}
+	q.add(one)
+	for n := 1; n < 200; n++ {
+		q.add(&waiter{lane: lanes[0], place: place{class: classLow}})
+		w := q.serve(func(w *waiter, claim bool) outcome {
+			w.place.cost = int64(time.Millisecond)
+			if w.lane == lanes[0] || claim {
+				return served
+			}
+			return short
+		})
+		if w == one {
+			if n < 30 {
+				t.Errorf("claimed after %d others of 1 ms", n)
+			}
+			return
+		}
+	}
+	t.Fatal("never claimed")
+}
+
 // An empty queue allocates nothing, nor does one that has been as long before.
 func TestFairAllocations(t *testing.T) {
 	var q fair

@@ -51,6 +51,7 @@ type Lane struct {
 	waiting int               // sessions in the queue
 	lines   [classes][2]*flow // of the queue, by class and Want.Grows; nil where nobody waits
 	costs   *costs            // nil until a session had to wait
+	served  time.Time         // when a session in the queue was last served
 }
 
 // Want says which connection a session would like, and what for.
@@ -559,8 +560,11 @@ func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 	if c := w.lane.takeIdle(w.want); c != nil {
 		return c, served
 	}
-	if sh.total >= sh.Most() && !claim && !w.starves(now) {
-		if len(w.lane.idle) > 0 {
+	// Where the lane has a free connection, it has custom parameters that the session has not set. Each that comes
+	// back may have.
+	other := len(w.lane.idle) > 0
+	if sh.total >= sh.Most() && !claim && !w.starves(now) && !(other && now.Sub(w.since) >= patience) {
+		if other {
 			return nil, unlike
 		}
 		return nil, short
@@ -575,9 +579,10 @@ func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 }
 
 // starves reports whether a waiter is passed over for so long that a connection of another lane may
-// be closed for it: its lane has none, or it comes before the others that wait. mu is held.
+// be closed for it: nobody of its lane was served meanwhile, or it comes before the others that wait. mu is
+// held.
 func (w *waiter) starves(now time.Time) bool {
-	return (w.lane.open == 0 || w.place.class < classNormal) && now.Sub(w.since) >= patience
+	return now.Sub(w.since) >= patience && (w.place.class < classNormal || now.Sub(w.lane.served) >= patience)
 }
 
 // Welcome returns the parameters that a fresh connection of the lane reports. It acquires a

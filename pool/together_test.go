@@ -263,6 +263,35 @@ func TestOverload(t *testing.T) {
 	}
 }
 
+// Sessions that set custom parameters, and leave connections with them behind, do not starve those that
+// set none.
+func TestQueueOfUnlike(t *testing.T) {
+	_, sh := home(t, pool.Config{MaxPerShard: 2, QueueTimeout: time.Minute})
+	l := lane(t, sh)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				c, err := l.Acquire(ctx, pool.Want{Placeholders: map[string]bool{"my.x": true}, Asker: asker{3, pool.PriorityLow}})
+				if err != nil {
+					return
+				}
+				c.NotePlaceholder("my.x")
+				time.Sleep(2 * time.Millisecond)
+				c.Release()
+			}
+		})
+	}
+	for range 5 {
+		c := acquire(t, l, pool.Want{})
+		time.Sleep(2 * time.Millisecond)
+		c.Release()
+	}
+}
+
 // Urgent statements overtake others, and a user's priority bounds what its sessions ask for.
 func TestPriorities(t *testing.T) {
 	p, sh := home(t, pool.Config{MaxPerShard: 1, QueueTimeout: time.Minute, Users: map[string]pool.User{"postgres": {Priority: pool.PriorityNormal}}})
