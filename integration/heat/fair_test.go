@@ -299,7 +299,7 @@ func TestPriority(t *testing.T) {
 	by := w.keysByShard()
 	const sql = "select pg_sleep(0.02) from acct where id = $1"
 	low := &clients{ended: make(chan struct{})}
-	w.Cleanup(low.stop)
+	defer low.stop()
 	for i := range 12 {
 		c := w.conn(0, "postgres")
 		w.must(c, "set weft.priority = low")
