@@ -108,7 +108,7 @@ func (sh *Shard) lendTo(w *waiter, now time.Time) {
 func (sh *Shard) returned(l *Lane, to loanee) {
 	if !to.from.IsZero() {
 		took := time.Since(to.from)
-		sh.strain.lasted(took)
+		sh.loans.lasted(took)
 		if l.costs == nil {
 			l.costs = &costs{}
 		}
@@ -177,15 +177,7 @@ func (sh *Shard) enqueue(w *waiter) {
 
 // leave takes a session out of the queue. It reports false if the session is not in the
 // queue any more. mu is held.
-func (sh *Shard) leave(w *waiter) bool {
-	if !sh.queue.remove(w) {
-		return false
-	}
-	if sh.queue.waiting == 0 {
-		sh.strain.emptied()
-	}
-	return true
-}
+func (sh *Shard) leave(w *waiter) bool { return sh.queue.remove(w) }
 
 // nudge serves the queue, and gives a session that has waited long enough the right of way.
 // It reports true if the session may now dial a connection above the limits.

@@ -10,7 +10,7 @@ import "time"
 //	tenant   user and database: each gets the same time of backends, whatever the number of its clients
 //	line     lane, and whether the session may need further shards: what fits one of a line fits all
 //	slot     the key that the statement is about, by its hash: one key does not take all of its tenant
-//	waiter   in order of arrival; the newest first if the shard is so overloaded that some are refused
+//	waiter   in order of arrival; the newest first in an overload in which some are refused
 //
 // Tenants, lines and slots take turns by deficit round robin: each has a balance in nanoseconds of
 // a backend. It is raised by the same amount in every round, and lowered by what a loan is expected to
@@ -66,6 +66,7 @@ type flow struct {
 	balance    int64
 	tried      uint64 // the offer that was last made below
 	passed     uint64 // the offer that last went to another because the lane was short
+	strain     strain // of a tenant or a slot
 
 	tenant tenant
 	// lane, grows and slots are set in a line.
@@ -86,7 +87,6 @@ type fair struct {
 	mean    int64 // of the costs of those who were served: what a round adds to each balance
 	turns   uint64
 	offers  uint64
-	newest  bool // those who came last are served first, except who is underway
 	// spares are flows that are not in use, linked by next: others, and lines, which have tables.
 	spares [2]*flow
 }
@@ -99,6 +99,9 @@ type place struct {
 	slot       uint8
 	cost       int64
 }
+
+// strains returns what is known of the slot and the tenant of a waiter that is in the queue.
+func (p *place) strains() (slot, tenant *strain) { return &p.in.strain, &p.in.up.up.strain }
 
 // add puts a waiter in the queue, with its lane, class and slot.
 func (q *fair) add(w *waiter) {
@@ -348,9 +351,9 @@ func (q *fair) owed(f *flow) bool { return f.up.lane == nil && f.balance > int64
 // head serves the waiter of a slot whose turn it is, or one of the next if the connection does not
 // suit it.
 func (q *fair) head(s *flow, offer func(w *waiter, claim bool) outcome, claim bool) (*waiter, outcome) {
-	w, back := s.first, false
-	if q.newest && s.up.up.tenant.class != classUnderway {
-		w, back = s.last, true
+	w, back := s.first, s.strain.newest || s.up.up.strain.newest
+	if back {
+		w = s.last
 	}
 	out := blocked
 	for n := 0; w != nil && n < fewTries; n++ {

@@ -47,7 +47,11 @@ func (m *crowd) forget(w *waiter) {
 func (m *crowd) serve(t *testing.T) *waiter {
 	t.Helper()
 	order := m.q.order()
-	newest := m.q.newest
+	newest := map[*waiter]bool{}
+	for _, o := range m.all {
+		slot, tenant := o.place.strains()
+		newest[o] = slot.newest || tenant.newest
+	}
 	w := m.q.serve(func(w *waiter, _ bool) outcome {
 		if m.free == nil || m.free[line{w.lane, w.want.Grows}] {
 			return served
@@ -74,7 +78,7 @@ func (m *crowd) serve(t *testing.T) *waiter {
 		return o.lane != w.lane || o.want.Grows != w.want.Grows || o.place.class != w.place.class || o.place.slot != w.place.slot
 	})
 	first := same[0]
-	if newest && w.place.class != classUnderway {
+	if newest[w] {
 		first = same[len(same)-1]
 	}
 	if first != w {
@@ -163,8 +167,9 @@ func FuzzFair(f *testing.F) {
 					t.Fatal("a waiter did not leave once")
 				}
 				m.forget(w)
-			case op == 5:
-				m.q.newest = a%2 == 0
+			case op == 5 && len(m.all) > 0:
+				slot, tenant := m.all[a%len(m.all)].place.strains()
+				slot.newest, tenant.newest = b%2 == 0, c%2 == 0
 			case op == 6:
 				m.free = map[line]bool{}
 				for j, l := range lanes {

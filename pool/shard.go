@@ -26,14 +26,14 @@ type Shard struct {
 
 	// mu guards everything below and the idle lists of the lanes. It is never
 	// held across the network.
-	mu     sync.Mutex
-	lanes  map[Key]*Lane
-	total  int            // connections open or being dialled
-	users  map[string]int // connections open or being dialled, by user
-	idle   int            // connections in the idle lists of the lanes
-	queue  fair           // sessions that wait for a connection
-	strain strain
-	salt   salt
+	mu    sync.Mutex
+	lanes map[Key]*Lane
+	total int            // connections open or being dialled
+	users map[string]int // connections open or being dialled, by user
+	idle  int            // connections in the idle lists of the lanes
+	queue fair           // sessions that wait for a connection
+	loans span
+	salt  salt
 	admission
 }
 
@@ -272,7 +272,7 @@ func (w *waiter) waited() time.Duration {
 	return time.Since(w.since)
 }
 
-// bound is how long a session that has waited goes on waiting until the next look at the shard's
+// bound is how long a session that has waited goes on waiting until the next look at the
 // strain, or until it gives up. A session in the middle of a transaction is not refused for the strain.
 func (w *waiter) bound(waited time.Duration) time.Duration {
 	conf := w.lane.shard.pool.conf()
@@ -286,17 +286,23 @@ func (w *waiter) bound(waited time.Duration) time.Duration {
 	return min(rest, max(conf.OverloadWait/4, 10*time.Millisecond))
 }
 
-// overloaded is the error of a session that has waited long enough for a shard that is overloaded; nil
-// if the session may go on waiting.
+// overloaded is the error of a session that has waited long enough in overload; nil if the session may
+// go on waiting.
 func (sh *Shard) overloaded(w *waiter, waited time.Duration) error {
 	wait := sh.pool.conf().OverloadWait
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if w.want.Underway || wait <= 0 || w.place.in == nil || !sh.strain.over || waited < sh.strain.bound(wait) {
+	again := sh.loans.bound(wait)
+	if w.want.Underway || wait <= 0 || w.place.in == nil || waited < again {
 		return nil
 	}
-	sh.strain.refuses(time.Now())
-	again := sh.strain.bound(wait)
+	slot, tenant := w.place.strains()
+	if !slot.over && !tenant.over {
+		return nil
+	}
+	now := time.Now()
+	slot.refuses(now)
+	tenant.refuses(now)
 	return pgerr.New(pgerr.InsufficientResources, "shard %q is overloaded: no connection became free within %s", sh.Name, waited.Round(10*time.Millisecond)).
 		WithDetail("%d sessions wait for a connection to the shard. Nothing was sent to it. retry_after_ms=%d", sh.queue.waiting, again.Milliseconds()).
 		WithHint("Try again after %s, and less often. weft.hot_keys and weft.hot_statements say what keeps the shard busy; pool.overload_wait is how long clients wait meanwhile.", again.Round(10*time.Millisecond))
@@ -448,6 +454,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 			l.welcome = nil // the server answered and refused
 		}
 		sh.forget(l)
+		to.from = time.Time{} // nothing was lent
 		sh.returned(l, to)
 		sh.serveQueue()
 		return nil, err
@@ -523,7 +530,6 @@ func (sh *Shard) serveQueue() {
 		var c *Conn
 		w := sh.queue.serve(func(w *waiter, claim bool) (out outcome) {
 			c, out = sh.offer(w, claim, now)
-			w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
 			return out
 		})
 		if w == nil && sh.idle > 0 {
@@ -531,29 +537,35 @@ func (sh *Shard) serveQueue() {
 			// lane while others are idle.
 			w = sh.queue.serve(func(w *waiter, _ bool) (out outcome) {
 				c, out = sh.offer(w, now.Sub(w.since) >= patience, now)
-				w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
 				return out
 			})
 		}
 		if w == nil {
 			break
 		}
-		sh.strain.served(now, now.Sub(w.since))
 		if sh.lendTo(w, now); c != nil {
 			c.lentTo = w.to
 		}
 		w.ready <- c
 	}
-	if sh.queue.waiting == 0 {
-		sh.strain.emptied()
-	}
-	sh.queue.newest = sh.strain.newest(now)
 }
 
-// offer takes what is free for a waiter: an idle connection of its lane, or the right to dial one,
+// offer takes what fits a waiter, and tells its slot and tenant if it is served. mu is held.
+func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
+	c, out := sh.fit(w, claim, now)
+	if out == served {
+		w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
+		slot, tenant := w.place.strains()
+		slot.served(now, now.Sub(w.since), sh.loans)
+		tenant.served(now, now.Sub(w.since), sh.loans)
+	}
+	return c, out
+}
+
+// fit takes what is free for a waiter: an idle connection of its lane, or the right to dial one,
 // for which the connection is nil. With claim a connection of another lane may be closed for it. mu is
 // held.
-func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
+func (sh *Shard) fit(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 	if !sh.admits(w.lane, &w.want) {
 		return nil, blocked
 	}

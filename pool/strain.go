@@ -5,28 +5,39 @@ import "time"
 // A queue that is empty now and then does no harm: it evens out bursts. One that never is only adds its
 // length to each answer, and when the wait reaches queue_timeout, clients get connections that they have
 // given up on. strain tells the two apart as CoDel does, by the shortest wait within a while.
+//
+// Each tenant and each slot has its own, as those take turns: a tenant with few clients waits for a short
+// time while another one's queue is long. A waiter is in overload if its tenant or its slot is. The strain
+// ends when nobody waits there any more: the flow is gone then.
 
 const (
 	// strainWindow is how long the shortest wait is looked for.
 	strainWindow = 500 * time.Millisecond
-	// strainWait is the shortest wait from which on a shard is overloaded, unless loans take longer.
+	// strainWait is the shortest wait from which on there is overload, unless loans take longer.
 	strainWait = 20 * time.Millisecond
 	// calmAfter is how long nobody has to be refused until waiters are served in order of arrival again.
 	calmAfter = 2 * time.Second
 )
 
-// strain says whether a shard is overloaded. It has no clock.
+// strain says whether those who wait in a flow are in overload. It has no clock.
 type strain struct {
 	began   time.Time // of the window
 	least   time.Duration
-	any     bool          // somebody was served in the window
-	loan    time.Duration // mean time for which waiters keep a connection once they have it
+	any     bool // somebody was served in the window
 	over    bool
 	refused time.Time // when somebody was last refused because of the overload
+	// newest says that the waiters that came last are to be served first. As long as everybody is served
+	// in the end, the order of arrival is better: clients that send their next statement as soon as they
+	// have an answer would starve the others. Once some are refused anyway, it should be those who have waited
+	// so long that nobody may be listening any more.
+	newest bool
 }
 
-// served notes that a waiter was served after a wait.
-func (s *strain) served(now time.Time, wait time.Duration) {
+// served notes that a waiter was served after a wait, while loans take so long.
+func (s *strain) served(now time.Time, wait time.Duration, loans span) {
+	if s.newest && now.Sub(s.refused) > calmAfter {
+		s.newest = false
+	}
 	if s.began.IsZero() {
 		s.began = now
 	}
@@ -36,49 +47,37 @@ func (s *strain) served(now time.Time, wait time.Duration) {
 	if now.Sub(s.began) < strainWindow {
 		return
 	}
-	switch long := s.least > max(strainWait, s.loan); {
-	case long:
+	if s.least > max(strainWait, time.Duration(loans)) {
 		s.over = true
-	case s.refused.IsZero():
+	} else if !s.newest { // the newest need not wait: this says nothing
 		s.over = false
 	}
 	s.began, s.any = now, false
 }
 
-// lasted notes for how long a waiter has kept its connection.
-func (s *strain) lasted(t time.Duration) {
-	if s.loan == 0 {
-		s.loan = t
+// refuses notes that a waiter gives up because of the overload, if there is one.
+func (s *strain) refuses(now time.Time) {
+	if s.over {
+		s.refused, s.newest = now, true
 	}
-	s.loan += (t - s.loan) / 16
 }
 
-// emptied notes that nobody waits: the overload is over.
-func (s *strain) emptied() {
-	s.over, s.began, s.any, s.refused = false, time.Time{}, false, time.Time{}
+// span is the mean time for which waiters keep a connection once they have it.
+type span time.Duration
+
+// lasted notes for how long a waiter has kept its connection. A session that kept one for an hour must
+// not make overload out of the question for the next hundred loans.
+func (s *span) lasted(t time.Duration) {
+	t = min(t, time.Duration(mostCost))
+	if *s == 0 {
+		*s = span(t)
+	}
+	*s += (span(t) - *s) / 16
 }
 
-// refuses notes that a waiter gives up because of the overload.
-func (s *strain) refuses(now time.Time) { s.refused = now }
-
-// newest reports whether the waiters that came last are to be served first. As long as everybody is
-// served in the end, the order of arrival is better: clients that send their next statement as soon as they
-// have an answer would starve the others. Once some are refused anyway, it should be those who have waited
-// so long that nobody may be listening any more.
-func (s *strain) newest(now time.Time) bool {
-	if s.refused.IsZero() {
-		return false
-	}
-	if now.Sub(s.refused) > calmAfter {
-		s.refused = time.Time{}
-		return false
-	}
-	return s.over
-}
-
-// bound is how long a waiter may wait while the shard is overloaded: the configured time, but a few
-// loans at least, or statements that take long would be refused for their own length.
-func (s *strain) bound(wait time.Duration) time.Duration { return max(wait, 4*s.loan) }
+// bound is how long a waiter may wait in overload: the configured time, but a few loans at least, or
+// statements that take long would be refused for their own length.
+func (s span) bound(wait time.Duration) time.Duration { return max(wait, 4*time.Duration(s)) }
 
 // costs holds what loans of a lane took, by slot of the key.
 type costs struct {

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// A shard is overloaded if nobody was served at once for half a second, and no longer once nobody waits.
+// There is overload if nobody was served at once for half a second, until waits are short again.
 func TestStrain(t *testing.T) {
 	var s strain
+	var loans span
 	now := time.Unix(1000, 0)
 	run := func(n int, every, wait time.Duration) {
 		for range n {
 			now = now.Add(every)
-			s.served(now, wait)
+			s.served(now, wait, loans)
 		}
 	}
 	run(100, 10*time.Millisecond, 5*time.Millisecond)
@@ -26,37 +27,46 @@ func TestStrain(t *testing.T) {
 	if s.over {
 		t.Error("overloaded by bursts")
 	}
+	if s.refuses(now); s.newest {
+		t.Error("the newest are served first without overload")
+	}
 	run(100, 10*time.Millisecond, 30*time.Millisecond)
-	if !s.over || s.newest(now) {
-		t.Errorf("waits of 30 ms: over %t, newest first %t", s.over, s.newest(now))
+	if !s.over || s.newest {
+		t.Errorf("waits of 30 ms: over %t, newest first %t", s.over, s.newest)
 	}
 	run(100, 10*time.Millisecond, time.Millisecond)
 	if s.over {
 		t.Error("overloaded after waits have become short")
 	}
 	run(100, 10*time.Millisecond, time.Second)
-	s.refuses(now)
-	if !s.newest(now) {
+	if s.refuses(now); !s.newest {
 		t.Error("somebody is refused, and the oldest is served first")
 	}
 	run(100, 10*time.Millisecond, time.Millisecond) // the newest wait no time
-	if !s.over || !s.newest(now) {
+	if !s.over || !s.newest {
 		t.Error("the overload ended because the newest are served first")
 	}
-	if now = now.Add(3 * time.Second); s.newest(now) {
+	now = now.Add(3 * time.Second)
+	if run(1, 10*time.Millisecond, time.Second); s.newest {
 		t.Error("nobody was refused for long, and the newest are served first")
 	}
-	s.emptied()
-	if s.over {
-		t.Error("overloaded without waiters")
+	if run(100, 10*time.Millisecond, time.Millisecond); s.over {
+		t.Error("overloaded after the refusals have ended and waits have become short")
 	}
 	// Where loans take seconds, waits of a second are no overload.
 	for range 50 {
-		s.lasted(2 * time.Second)
+		loans.lasted(2 * time.Second)
 	}
 	run(10, time.Second, 1500*time.Millisecond)
-	if s.over || s.bound(time.Second) < 6*time.Second {
-		t.Errorf("loans of 2 s: over %t, bound %v", s.over, s.bound(time.Second))
+	if s.over || loans.bound(time.Second) < 6*time.Second {
+		t.Errorf("loans of 2 s: over %t, bound %v", s.over, loans.bound(time.Second))
+	}
+	// One loan that lasted an hour says little of the others.
+	for range 100 {
+		loans.lasted(time.Millisecond)
+	}
+	if loans.lasted(time.Hour); loans.bound(time.Second) > 3*time.Second {
+		t.Errorf("after a loan of an hour among short ones: bound %v", loans.bound(time.Second))
 	}
 }
 
