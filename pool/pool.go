@@ -37,6 +37,8 @@ type Pool struct {
 type Stats struct {
 	Waits    atomic.Int64 // times a session had to queue
 	Timeouts atomic.Int64 // times a session waited in vain
+	// Refusals is how many of Timeouts were sessions that were refused because of overload.
+	Refusals atomic.Int64
 }
 
 // New returns a pool. It dials nothing before the first Acquire.

@@ -303,6 +303,7 @@ func (sh *Shard) overloaded(w *waiter, waited time.Duration) error {
 	now := time.Now()
 	slot.refuses(now)
 	tenant.refuses(now)
+	sh.pool.stats.Refusals.Add(1)
 	return pgerr.New(pgerr.InsufficientResources, "shard %q is overloaded: no connection became free within %s", sh.Name, waited.Round(10*time.Millisecond)).
 		WithDetail("%d sessions wait for a connection to the shard. Nothing was sent to it. retry_after_ms=%d", sh.queue.waiting, again.Milliseconds()).
 		WithHint("Try again after %s, and less often. weft.hot_keys and weft.hot_statements say what keeps the shard busy; pool.overload_wait is how long clients wait meanwhile.", again.Round(10*time.Millisecond))

@@ -19,11 +19,12 @@ var (
 	descQueued    = prometheus.NewDesc("weft_pool_queue_seconds", "Time that sessions have waited for a connection, those that had to.", []string{"shard"}, nil)
 	descWaits     = prometheus.NewDesc("weft_pool_waits_total", "Times a session had to wait for a connection.", nil, nil)
 	descTimeouts  = prometheus.NewDesc("weft_pool_timeouts_total", "Times a session waited for a connection in vain.", nil, nil)
+	descRefusals  = prometheus.NewDesc("weft_pool_refusals_total", "Times a session was refused because a shard is overloaded.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (p *poolCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descConns, descWaiting, descShardTime, descGhosts, descQueued, descWaits, descTimeouts} {
+	for _, d := range []*prometheus.Desc{descConns, descWaiting, descShardTime, descGhosts, descQueued, descWaits, descTimeouts, descRefusals} {
 		ch <- d
 	}
 }
@@ -52,4 +53,5 @@ func (p *poolCollector) Collect(ch chan<- prometheus.Metric) {
 	st := p.srv.pool.Stats()
 	ch <- prometheus.MustNewConstMetric(descWaits, prometheus.CounterValue, float64(st.Waits.Load()))
 	ch <- prometheus.MustNewConstMetric(descTimeouts, prometheus.CounterValue, float64(st.Timeouts.Load()))
+	ch <- prometheus.MustNewConstMetric(descRefusals, prometheus.CounterValue, float64(st.Refusals.Load()))
 }
