@@ -132,8 +132,16 @@ func (t *transaction) snapshotAll() error {
 			return err
 		}
 	}
+	shards := make([]int, len(t.s.route.snap.Shards))
+	for i := range shards {
+		shards[i] = i
+	}
+	if err := t.s.held.reserve(shards); err != nil {
+		return err
+	}
+	defer t.s.held.unreserve()
 	var legs []*leg
-	for shard := range t.s.route.snap.Shards {
+	for _, shard := range shards {
 		// Not legFor: asking for the shard's types would take a snapshot now.
 		l, err := t.s.legs.legTo(shard)
 		if err != nil {

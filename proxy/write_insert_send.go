@@ -41,10 +41,8 @@ func (in *inserting) open(trial bool) (err error) {
 		return err
 	}
 	defer s.held.unreserve()
-	for shard, rows := range in.parts {
-		if len(rows) == 0 {
-			continue
-		}
+	for _, shard := range shards {
+		rows := in.parts[shard]
 		l, err := s.legs.addLeg(x, shard)
 		if err != nil {
 			return err

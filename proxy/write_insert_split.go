@@ -449,10 +449,18 @@ func (in *splitting) open() (err error) {
 			x.legs = nil
 		}
 	}()
+	var shards []int
 	for shard, rows := range in.inputs {
-		if rows == nil {
-			continue
+		if rows != nil {
+			shards = append(shards, shard)
 		}
+	}
+	if err := s.held.reserve(shards); err != nil {
+		return err
+	}
+	defer s.held.unreserve()
+	for _, shard := range shards {
+		rows := in.inputs[shard]
 		l, err := s.legs.addLeg(x, shard)
 		if err != nil {
 			return err

@@ -269,8 +269,15 @@ func TestConvoy(t *testing.T) {
 	clients := map[*pgx.Conn]string{}
 	for i := range 14 {
 		sql := "select count(*), sum(n) from acct"
-		if i%5 == 0 {
+		switch i % 5 {
+		case 0:
 			sql = fmt.Sprintf("update acct set n = n + 1 where id in (%d, %d)", by[0][1], by[1][1])
+		case 1:
+			sql = fmt.Sprintf("insert into acct values (%d), (%d) on conflict do nothing", by[0][1], by[1][1])
+		case 2:
+			sql = "insert into acct select id, n from acct on conflict do nothing"
+		case 3:
+			sql = "begin isolation level repeatable read; select count(*) from acct; commit"
 		}
 		c := w.conn(0, "postgres", "default_query_exec_mode=simple_protocol")
 		w.must(c, sql)
