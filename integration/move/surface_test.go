@@ -46,6 +46,12 @@ func (w *world) refused(c *pgx.Conn, sql, code, match string) {
 	}
 }
 
+// operators makes the role of operators, which stays for other tests.
+func (w *world) operators(c *pgx.Conn) {
+	w.Helper()
+	w.must(c, "do $$ begin if not exists (select from pg_roles where rolname = 'weft_operator') then create role weft_operator; end if; end $$")
+}
+
 // until waits until a query answers true.
 func (w *world) until(c *pgx.Conn, sql string, args ...any) {
 	w.Helper()
@@ -169,7 +175,8 @@ func TestJobMistakes(t *testing.T) {
 	} {
 		w.refused(c, sql, want[0], want[1])
 	}
-	w.must(c, "create role plain login; create role operating login; do $$ begin if not exists (select from pg_roles where rolname = 'weft_operator') then create role weft_operator; end if; end $$; grant weft_operator to operating")
+	w.operators(c)
+	w.must(c, "create role plain login; create role operating login; grant weft_operator to operating")
 	t.Cleanup(func() { w.must(w.conn(0), "drop role plain; drop role operating") })
 	plain := w.proxies[0].Connect(t, "plain", "dbname="+w.db)
 	for _, call := range []string{"move_buckets('0', '" + to + "')", "pause_moves()", "resume_moves()", "cancel_move('none')", "undo_move('none')", "set_move('none')"} {

@@ -335,8 +335,9 @@ func TestGrowRefused(t *testing.T) {
 	if got := w.lines(c, fmt.Sprintf("select * from weft.grow_buckets(%d, dry_run => true)", 2*n)); !slices.Equal(got, []string{fmt.Sprintf("[%d %d]", n, 2*n)}) || bucketCount(t) != n {
 		t.Errorf("a dry run: %v", got)
 	}
-	w.must(c, "create role narrow login; create role weft_operator; grant weft_operator to narrow")
-	t.Cleanup(func() { w.must(w.conn(0), "drop role narrow; drop role weft_operator") })
+	w.operators(c)
+	w.must(c, "create role narrow login; grant weft_operator to narrow")
+	t.Cleanup(func() { w.must(w.conn(0), "drop role narrow") })
 	low := w.proxies[0].Connect(t, "narrow", "dbname="+w.db)
 	w.refused(low, "select weft.grow_buckets("+fmt.Sprint(2*n)+")", "42501", "must be superuser")
 	_ = low.Close(context.Background())
