@@ -2,7 +2,6 @@ package heat
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -24,16 +23,18 @@ type Brief struct {
 	Waiting map[string]int `json:"waiting,omitempty"`
 }
 
-// NewBrief returns a brief of two reports. There are so many buckets in each database.
-func NewBrief(now, recent Report, buckets int) Brief {
-	b := Brief{Now: now, Recent: recent, Medians: map[string]float64{}}
-	b.Now.Keys, b.Now.Statements = now.Keys.cut(briefKeys), now.Statements.cut(briefStatements)
-	b.Recent.Keys, b.Recent.Statements = recent.Keys.cut(briefKeys), recent.Statements.cut(briefStatements)
-	b.Now.Databases = maps.Clone(now.Databases)
-	for name, d := range now.Databases {
-		b.Medians[name] = d.median(buckets)
-		d.Buckets = d.heaviest(briefBuckets)
-		b.Now.Databases[name] = d
+// NewBrief returns a brief of two pictures. There are so many buckets in each database.
+func NewBrief(now, recent *Picture, buckets int) Brief {
+	b := Brief{Now: now.report(briefKeys, briefStatements), Recent: recent.report(briefKeys, briefStatements), Medians: map[string]float64{}}
+	// Nobody looks at the times of statements, and at those of keys for the last moment.
+	b.Now.Statements.forgetTimes()
+	b.Recent.Statements.forgetTimes()
+	b.Recent.Keys.forgetTimes()
+	f := now.perSecond()
+	for name, d := range now.databases {
+		c := b.Now.Databases[name]
+		c.Buckets, b.Medians[name] = d.grid.heaviest(briefBuckets, buckets, f)
+		b.Now.Databases[name] = c
 	}
 	return b
 }
@@ -53,41 +54,33 @@ func MergeBriefs(a, b Brief) Brief {
 	return out
 }
 
-// cut returns the first n.
-func (h Heaviest[K]) cut(n int) Heaviest[K] {
-	if len(h.Entries) > n {
-		h.Bound = max(h.Bound, h.Entries[n].Count)
-		h.Entries = h.Entries[:n:n]
+func (h Heaviest[K]) forgetTimes() {
+	for i := range h.Entries {
+		h.Entries[i].Times = Histogram{}
 	}
-	return h
 }
 
-// median is the work of the median bucket, of so many.
-func (d Database) median(buckets int) float64 {
-	// The buckets that are not listed have no work.
-	rank := buckets/2 - (buckets - len(d.Buckets))
-	if rank < 0 || len(d.Buckets) == 0 {
-		return 0
+// heaviest returns f times the work on the n buckets that have most, and that of the median bucket of so
+// many.
+func (g *Grid) heaviest(n, buckets int, f float64) (out map[int32]Load, median float64) {
+	type one struct {
+		bucket int32
+		cost   float64
 	}
-	costs := make([]float64, 0, len(d.Buckets))
-	for _, l := range d.Buckets {
-		costs = append(costs, l.Cost())
+	var list []one
+	for i := range g.buckets {
+		if c := g.buckets[i].Cost(); c > 0 {
+			list = append(list, one{int32(i), c})
+		}
 	}
-	slices.Sort(costs)
-	return costs[min(rank, len(costs)-1)]
-}
-
-// heaviest returns the n buckets that have most work.
-func (d Database) heaviest(n int) map[int32]Load {
-	if len(d.Buckets) <= n {
-		return d.Buckets
+	slices.SortFunc(list, func(a, b one) int { return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.bucket, b.bucket)) })
+	// The buckets that are not in the list have no work.
+	if middle := (buckets - 1) / 2; middle < len(list) {
+		median = list[middle].cost * f
 	}
-	list := slices.SortedFunc(maps.Keys(d.Buckets), func(a, b int32) int {
-		return cmp.Or(cmp.Compare(d.Buckets[b].Cost(), d.Buckets[a].Cost()), cmp.Compare(a, b))
-	})
-	out := make(map[int32]Load, n)
-	for _, b := range list[:n] {
-		out[b] = d.Buckets[b]
+	out = make(map[int32]Load, n)
+	for _, x := range list[:min(n, len(list))] {
+		out[x.bucket] = g.buckets[x.bucket].Times(f)
 	}
-	return out
+	return out, median
 }

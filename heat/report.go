@@ -20,9 +20,21 @@ type Database struct {
 
 // Report returns the picture as it is now.
 func (p *Picture) Report() Report {
+	r := p.report(maxListed, maxListedStatements)
+	f := p.perSecond()
+	for name, d := range p.databases {
+		c := r.Databases[name]
+		c.Buckets = d.grid.Buckets(f)
+		r.Databases[name] = c
+	}
+	return r
+}
+
+// report returns the picture with so many keys and statements, and without buckets.
+func (p *Picture) report(keys, statements int) Report {
 	f := p.perSecond()
 	r := Report{
-		Keys: p.keys.Heaviest(maxListed).Times(f), Statements: p.statements.Heaviest(maxListedStatements).Times(f),
+		Keys: p.keys.Heaviest(keys).Times(f), Statements: p.statements.Heaviest(statements).Times(f),
 		Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: p.age,
 	}
 	for name, s := range p.shards {
@@ -31,7 +43,7 @@ func (p *Picture) Report() Report {
 		r.Shards[name] = c
 	}
 	for name, d := range p.databases {
-		c := Database{Load: d.load.Times(f), Ways: d.ways, Buckets: d.grid.Buckets(f), Samples: d.grid.samples, Squares: d.grid.squares * f * f}
+		c := Database{Load: d.load.Times(f), Ways: d.ways, Samples: d.grid.samples, Squares: d.grid.squares * f * f}
 		for i := range c.Ways {
 			c.Ways[i] *= f
 		}

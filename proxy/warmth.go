@@ -125,9 +125,8 @@ func hideValues(r *heat.Report) {
 // brief returns what verdicts are made of. Without values, keys have none.
 func (w *warmth) brief(values bool, buckets int) heat.Brief {
 	w.mu.Lock()
-	now, recent := w.picture.Report(), w.recent.Report()
+	b := heat.NewBrief(w.picture, w.recent, buckets)
 	w.mu.Unlock()
-	b := heat.NewBrief(now, recent, buckets)
 	if !values {
 		hideValues(&b.Now)
 	}

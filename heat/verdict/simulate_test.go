@@ -104,7 +104,7 @@ func (s *simulation) second() {
 func (s *simulation) facts() *Facts {
 	f := &Facts{Place: place, Home: "s0"}
 	for i := range s.now {
-		b := heat.NewBrief(s.now[i].Report(), s.recent[i].Report(), simulatedBuckets)
+		b := heat.NewBrief(s.now[i], s.recent[i], simulatedBuckets)
 		if i == 0 {
 			f.Brief = b
 		} else {
