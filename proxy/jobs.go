@@ -158,6 +158,7 @@ func (j *jobs) run(id string, kind directory.MoveKind, drain bool) error {
 func (j *jobs) config() carrier.Config {
 	return carrier.Config{
 		Directory: j.s.cfg.Directory, Rows: declaring{remembered{j.s.mover, &j.history}, schema.NewOnline(j.s.mover)}, Resolver: j.s.left.Resolver(), Log: j.s.log, Observe: j.history.note,
+		Load:   j.bucketLoad,
 		StopAt: func(point string) { j.s.keeper.stopAt(twopc.Point(point)) },
 		InHand: func(nonce string, yes bool) {
 			if yes {
@@ -167,6 +168,21 @@ func (j *jobs) config() carrier.Config {
 			}
 		},
 	}
+}
+
+// askForOrder bounds how long a job waits to hear which buckets are hot: it is for their order only.
+const askForOrder = time.Second
+
+// bucketLoad is the work that the buckets of a database have now, as far as proxies say so at once.
+func (j *jobs) bucketLoad(ctx context.Context, database string) map[int32]float64 {
+	ctx, stop := context.WithTimeout(ctx, askForOrder)
+	defer stop()
+	r, _ := j.s.heatOfAll(ctx, false)
+	out := map[int32]float64{}
+	for b, l := range r.Databases[database].Buckets {
+		out[b] = l.Cost()
+	}
+	return out
 }
 
 // watch ends rounds that have stood for too long: their process has died, or does not answer.

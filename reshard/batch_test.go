@@ -40,6 +40,21 @@ func TestBatch(t *testing.T) {
 			10,
 			[]directory.Pair{{From: "a", To: "b", Buckets: []int{2}}},
 		},
+		"cold ones go first": {
+			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 10, Class: 3}, {Bucket: 2, From: "a", To: "b", Rows: 10, Class: 1}, small(3, "a", "b")},
+			20,
+			[]directory.Pair{{From: "a", To: "b", Buckets: []int{2, 3}}},
+		},
+		"a hot one does not fill up": {
+			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 5, Class: 1}, small(2, "a", "b"), {Bucket: 3, From: "a", To: "b", Rows: 11}, {Bucket: 4, From: "a", To: "b", Rows: 5}},
+			20,
+			[]directory.Pair{{From: "a", To: "b", Buckets: []int{2, 4}}},
+		},
+		"a hot one goes before those in the way": {
+			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 10, Failed: 1}, {Bucket: 2, From: "a", To: "b", Rows: 10, Class: 3}},
+			10,
+			[]directory.Pair{{From: "a", To: "b", Buckets: []int{2}}},
+		},
 	} {
 		if got := Batch(c.parcels, c.rows); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
@@ -92,8 +107,8 @@ func TestParcels(t *testing.T) {
 		Targets: map[string][]uint16{"m": {0, 1, 1, 0}},
 	}
 	m := &directory.Move{ID: "m", Database: "app"}
-	got := Parcels(s, m, func(b int) int64 { return int64(b) }, func(b int) int { return b % 2 })
-	want := []Parcel{{1, "a", "b", 1, 1}, {3, "b", "a", 3, 1}}
+	got := Parcels(s, m, func(b int) int64 { return int64(b) }, func(b int) int { return b % 2 }, NewWarmth(map[int32]float64{3: 1}, 4))
+	want := []Parcel{{1, "a", "b", 1, 1, 0}, {3, "b", "a", 3, 1, 2}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}

@@ -142,13 +142,19 @@ func TestRebalanceByLoad(t *testing.T) {
 		}
 	}
 	l.halt()
+	w.whole(c, u)
+}
+
+// whole checks that every account is there once, with all updates, and on its shard.
+func (w *world) whole(c *pgx.Conn, u *updates) {
+	w.Helper()
 	sum := w.answer(c, "select count(*) as count, sum(n)::bigint as sum from acct")[0]
 	if n, done, maybe := sum["sum"].(int64), u.done.Load(), u.maybe.Load(); sum["count"] != int64(keys) || n < done || n > done+maybe {
-		t.Errorf("%v, want %d rows, and %d or up to %d more", sum, keys, done, maybe)
+		w.Errorf("%v, want %d rows, and %d or up to %d more", sum, keys, done, maybe)
 	}
 	for _, f := range w.answer(c, "select * from weft.verify_placement()") {
 		if f["misplaced"] != "0" {
-			t.Errorf("%v", f)
+			w.Errorf("%v", f)
 		}
 	}
 }

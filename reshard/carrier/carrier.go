@@ -44,6 +44,9 @@ type Config struct {
 	// StopAt is called at the points of a round, for tests that stop the process there. It may be
 	// nil.
 	StopAt func(point string)
+	// Load tells the work that the buckets of a database have now, in any unit, as far as it is known.
+	// It may be nil.
+	Load func(ctx context.Context, database string) map[int32]float64
 	// InHand is told whether this process is at work on the transaction of a nonce. It may be nil.
 	InHand func(nonce string, yes bool)
 }
@@ -109,6 +112,7 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 	if err != nil {
 		return c.fail(ctx, m, err)
 	}
+	warmth := c.warmth(ctx, snap, m)
 	if err := c.begun(ctx, id, proxy); err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 				return err
 			}
 		}
-		left := reshard.Parcels(snap, m, func(b int) int64 { return sizes.Rows[b] }, func(b int) int { return c.failed[b] })
+		left := reshard.Parcels(snap, m, func(b int) int64 { return sizes.Rows[b] }, func(b int) int { return c.failed[b] }, warmth)
 		if len(left) == 0 {
 			break
 		}
@@ -136,6 +140,15 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 		}
 	}
 	return c.finish(ctx, snap, m)
+}
+
+// warmth says which buckets of a job are hot when it begins: they move last. Tables that have a
+// placement of their own are declared just now, and what is hot in them is not known.
+func (c *Carrier) warmth(ctx context.Context, snap *directory.Snapshot, m *directory.Move) reshard.Warmth {
+	if c.cfg.Load == nil || m.Group != "" {
+		return reshard.Warmth{}
+	}
+	return reshard.NewWarmth(c.cfg.Load(ctx, m.Database), len(snap.PlacementOf(m.Database, "")))
 }
 
 // begun notes that a job makes rounds from now on.
