@@ -33,6 +33,7 @@ type Shard struct {
 	idle  int            // connections in the idle lists of the lanes
 	queue fair           // sessions that wait for a connection
 	loans span
+	stall stall
 	salt  salt
 	admission
 }
@@ -292,15 +293,17 @@ func (sh *Shard) overloaded(w *waiter, waited time.Duration) error {
 	wait := sh.pool.conf().OverloadWait
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	again := sh.loans.bound(wait)
+	again, now := sh.loans.bound(wait), time.Now()
 	if w.want.Underway || wait <= 0 || w.place.in == nil || waited < again {
+		return nil
+	}
+	if sh.stall.stands(w.since, now, sh.loans) || now.Sub(sh.stall.since(w.since)) < again {
 		return nil
 	}
 	slot, tenant := w.place.strains()
 	if !slot.over && !tenant.over {
 		return nil
 	}
-	now := time.Now()
 	slot.refuses(now)
 	tenant.refuses(now)
 	sh.pool.stats.Refusals.Add(1)
@@ -556,9 +559,11 @@ func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 	c, out := sh.fit(w, claim, now)
 	if out == served {
 		w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
+		sh.stall.serves(w.since, now, sh.loans)
 		slot, tenant := w.place.strains()
-		slot.served(now, now.Sub(w.since), sh.loans)
-		tenant.served(now, now.Sub(w.since), sh.loans)
+		wait := now.Sub(sh.stall.since(w.since))
+		slot.served(now, wait, sh.loans)
+		tenant.served(now, wait, sh.loans)
 	}
 	return c, out
 }

@@ -79,6 +79,40 @@ func (s *span) lasted(t time.Duration) {
 // statements that take long would be refused for their own length.
 func (s span) bound(wait time.Duration) time.Duration { return max(wait, 4*time.Duration(s)) }
 
+// stall tells a shard that stands still (its machine is paused, a standby takes over, a lock is in everybody's
+// way) from one that has too much to do: nobody who waits is served for a while. Waiting helps then, so nobody
+// is refused, and what was waited in a stall does not count as overload afterwards.
+type stall struct {
+	served time.Time // when somebody was last served
+	ended  time.Time // of the last stall
+}
+
+// stallAfter is how long nobody must have been served, and for two loans at least.
+const stallAfter = time.Second
+
+// stands reports whether the shard stands still while somebody has waited since a time.
+func (s *stall) stands(since, now time.Time, loans span) bool {
+	return now.Sub(latest(since, s.served)) > max(stallAfter, 2*time.Duration(loans))
+}
+
+// serves notes that somebody is served who has waited since a time.
+func (s *stall) serves(since, now time.Time, loans span) {
+	if s.stands(since, now, loans) {
+		s.ended = now
+	}
+	s.served = now
+}
+
+// since returns from when on a wait counts.
+func (s *stall) since(began time.Time) time.Time { return latest(began, s.ended) }
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // costs holds what loans of a lane took, by slot of the key.
 type costs struct {
 	salt  uint64

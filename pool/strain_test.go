@@ -109,3 +109,44 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%d slots of 1,000 keys, %d moved", len(used), moved)
 	}
 }
+
+// A shard that serves nobody for a second stands still. What was waited for meanwhile does not count.
+func TestStall(t *testing.T) {
+	var s stall
+	var loans span
+	now := time.Unix(1000, 0)
+	if s.stands(now.Add(-500*time.Millisecond), now, loans) {
+		t.Error("a wait of half a second, the first, is a stall")
+	}
+	s.serves(now, now, loans)
+	for range 20 { // each waits for ten seconds, and there is always somebody to serve
+		now = now.Add(100 * time.Millisecond)
+		s.serves(now.Add(-10*time.Second), now, loans)
+	}
+	if !s.ended.IsZero() {
+		t.Error("a shard that serves somebody all the time stood still")
+	}
+	now = now.Add(time.Hour) // nobody waits
+	if s.stands(now.Add(-50*time.Millisecond), now, loans) {
+		t.Error("a shard that nobody has asked stands still")
+	}
+	s.serves(now.Add(-50*time.Millisecond), now, loans)
+	before := now
+	now = now.Add(6 * time.Second)
+	if !s.stands(before, now, loans) {
+		t.Error("nobody was served for six seconds, and it does not stand still")
+	}
+	s.serves(before, now, loans)
+	if got := s.since(before); got != now {
+		t.Errorf("a wait through the stall counts from %v before its end on", now.Sub(got))
+	}
+	if later := now.Add(time.Second); s.since(later) != later {
+		t.Error("a wait after the stall counts from its end on")
+	}
+	for range 100 {
+		loans.lasted(5 * time.Second)
+	}
+	if s.stands(now, now.Add(6*time.Second), loans) {
+		t.Error("where loans take five seconds, six without one are a stall")
+	}
+}
