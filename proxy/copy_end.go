@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"strconv"
+	"unicode/utf8"
 
 	"weft/pgerr"
 )
@@ -215,7 +216,11 @@ func (x *load) in(e *pgerr.Error, row []byte) *pgerr.Error {
 	line := row[:x.cut.Row.Body]
 	shown := string(line)
 	if len(line) > maxShown {
-		shown = string(line[:maxShown]) + "..."
+		end := maxShown
+		for utf8.Valid(line) && !utf8.RuneStart(line[end]) { // no half of a character
+			end--
+		}
+		shown = string(line[:end]) + "..."
 	}
 	x.at(e).Where += `: "` + shown + `"`
 	return e

@@ -47,7 +47,7 @@ func (d *declaration) skew(counts [][]string, total int64) error {
 	if len(rows) == 1 && number(rows[0][0])*100 > total*skewShare {
 		value := rows[0][1]
 		if len(value) > 60 {
-			value = value[:60] + "…"
+			value = strings.ToValidUTF8(value[:60], "") + "…"
 		}
 		d.warn(fmt.Sprintf("%s of %d rows of %s (%d %%) have the same key (%s) = (%s)", rows[0][0], total, d.req.name(), number(rows[0][0])*100/total, key, value),
 			"All of them are on one shard. A key with more even values, or one more column in it, spreads better.")

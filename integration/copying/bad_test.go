@@ -428,3 +428,16 @@ func testSyncs(t *testing.T, w *world) {
 	}
 	w.same(t)
 }
+
+// TestShownLines: an error shows the first bytes of a long line, and no half of a character.
+func TestShownLines(t *testing.T) {
+	w := newWorld(t, "shown", []string{"create table notes (k int primary key, a text)"}, "select weft.shard_table('notes', 'k')")
+	for n := range 4 {
+		for _, char := range []string{"x", "é", "日", "🙂"} {
+			long := strings.Repeat("x", n) + strings.Repeat(char, 60)
+			w.both(t, "copy notes from stdin", "1\tfine\n2\t"+long+"\tmore\n", 50)
+			w.both(t, "copy notes from stdin (header match)", "k\t"+long+"\n1\tfine\n", 50)
+		}
+	}
+	w.same(t)
+}
