@@ -19,6 +19,7 @@ type seen struct {
 	took   time.Duration
 	tenant int32
 	write  bool
+	mover  bool // of a client that works for tenants that go
 }
 
 // clients read and write rows of random tenants, at a steady pace, until they are stopped.
@@ -28,14 +29,18 @@ type clients struct {
 	wg    sync.WaitGroup
 	mu    sync.Mutex
 	seen  []seen
+	// sides are the tenants that stay and those that go, as soon as that is known. A client works for one side from
+	// then on: one that waits for a row on its way would do less for the tenants that stay, too.
+	sides atomic.Pointer[[2][]int32]
 }
 
 // rest is how long a client rests between two statements, so that the machine has time for rows
 // that move as a machine of one's own would.
 const rest = 4 * time.Millisecond
 
-// start lets a client work on a connection. Of its statements 3 of 10 are updates that add one.
-func (c *clients) start(t *testing.T, conn *pgx.Conn, tenants, each int) {
+// start lets a client work on a connection, for tenants that go or for such that stay. Of its statements 3 of 10 are updates
+// that add one.
+func (c *clients) start(t *testing.T, conn *pgx.Conn, mover bool, tenants, each int) {
 	c.wg.Go(func() {
 		var mine []seen
 		defer func() {
@@ -44,7 +49,14 @@ func (c *clients) start(t *testing.T, conn *pgx.Conn, tenants, each int) {
 			c.seen = append(c.seen, mine...)
 		}()
 		for !c.end.Load() && !t.Failed() {
-			s := seen{tenant: rand.Int32N(int32(tenants)), write: rand.IntN(10) < 3}
+			s := seen{tenant: rand.Int32N(int32(tenants)), write: rand.IntN(10) < 3, mover: mover}
+			if sides := c.sides.Load(); sides != nil {
+				side := sides[0]
+				if mover {
+					side = sides[1]
+				}
+				s.tenant = side[rand.IntN(len(side))]
+			}
 			began := time.Now()
 			err := ask(conn, &s, rand.IntN(each))
 			s.at, s.took = began.Sub(c.began), time.Since(began)

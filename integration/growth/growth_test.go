@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"testing"
 	"time"
@@ -14,11 +15,12 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver"
 )
 
 var (
 	rows    = flag.Int("rows", 0, "how many rows the table has (make bench-growth)")
-	workers = flag.Int("workers", 6, "how many clients read and write")
+	workers = flag.Int("workers", 10, "how many clients read and write")
 	apart   = flag.Duration("apart", 10*time.Second, "how long the clients work before the shard joins, and after")
 	picture = flag.String("picture", "", "the file that the plot is written to")
 )
@@ -27,6 +29,7 @@ const (
 	each   = 100 // rows of a tenant
 	shards = 4
 	joins  = "shard-4"
+	db     = "growth"
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +43,6 @@ func TestGrowth(t *testing.T) {
 	if *rows == 0 {
 		t.Skip("takes minutes; make bench-growth runs it. TestGrow of integration/shards is the short form.")
 	}
-	const db = "growth"
 	p := harness.StartProgram(t, func(*config.Config) {})
 	p.CreateDatabase(t, db)
 	connect := func() *pgx.Conn { return p.Connect(t, "postgres", "dbname="+db) }
@@ -55,8 +57,8 @@ func TestGrowth(t *testing.T) {
 	s := harness.EmptyServer(t, nil)
 	before := harness.Snapshot(t)
 	work := &clients{began: time.Now()}
-	for range *workers {
-		work.start(t, connect(), tenants, each)
+	for i := range *workers {
+		work.start(t, connect(), i%(shards+1) == 0, tenants, each) // as many as tenants go
 	}
 	t.Cleanup(work.stop)
 	done := newProgress(work.began)
@@ -68,6 +70,7 @@ func TestGrowth(t *testing.T) {
 	}
 	watcher := connect()
 	stop := done.watch(t, watcher)
+	part(t, work, buckets(t, s, tenants, len(before.Placement)))
 	must(t, c, "select weft.wait_move($1)", join)
 	to := time.Since(work.began)
 	time.Sleep(*apart)
@@ -103,14 +106,8 @@ func TestGrowth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close(context.Background()) }()
-	went := make([]bool, tenants)
-	list, _ := d.Query(t.Context(), "select distinct tenant from event")
-	var tenant int
-	if _, err := pgx.ForEachRow(list, []any{&tenant}, func() error { went[tenant] = true; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	stays := func(s seen) bool { return !went[s.tenant] }
-	goes := func(s seen) bool { return went[s.tenant] }
+	stays := func(s seen) bool { return !s.mover }
+	goes := func(s seen) bool { return s.mover }
 	quiet, busy := work.between(0, from, stays), work.between(from, to, stays)
 	t.Logf("the shard joined and got its rows in %s", (to - from).Round(time.Millisecond))
 	t.Logf("tenants that stay, before: %s", quiet)
@@ -123,6 +120,45 @@ func TestGrowth(t *testing.T) {
 	pace(t, before.Shards[0].Hosts[0], d, db, c)
 	if *picture != "" {
 		draw(t, work, done, from, to, over)
+	}
+}
+
+// buckets returns the bucket of each tenant.
+func buckets(t *testing.T, s *pgserver.Temp, tenants, count int) []int {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), s.ConnString("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	list, _ := c.Query(t.Context(), "select ((hashint8extended(i, 0) >> $1) & $2)::int from generate_series(0, $3::bigint - 1) i", 65-bits.Len(uint(count)), count-1, tenants)
+	out, err := pgx.CollectRows(list, pgx.RowTo[int])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// part tells the clients which tenants go, as soon as the job has a target.
+func part(t *testing.T, work *clients, of []int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no job has a target")
+		}
+		snap := harness.Snapshot(t)
+		for _, target := range snap.Targets {
+			now, sides := snap.PlacementOf(db, ""), [2][]int32{}
+			for tenant, b := range of {
+				side := 0
+				if target[b] != now[b] {
+					side = 1
+				}
+				sides[side] = append(sides[side], int32(tenant))
+			}
+			work.sides.Store(&sides)
+			return
+		}
 	}
 }
 
