@@ -12,9 +12,9 @@ import (
 	"weft/vindex"
 )
 
-// indexPages is how many pages a table must have before a job makes an index to find the rows of
-// a round: a smaller one is read whole.
-const indexPages = 1000
+// indexBytes is how large a table must be before a job makes an index to find the rows of a round: a smaller one
+// is read whole. relpages would not tell: it is 0 until the table is vacuumed or analyzed.
+const indexBytes = 8 << 20
 
 // bucketSQL gives c the expressions for the bucket of a row, an int: of a row called r, and for
 // an index, in which the row has no name.
@@ -171,7 +171,7 @@ func cut(text string, n int) string {
 // makeIndex makes the index of a job on a large table and on its partitions. An index that an
 // earlier attempt left invalid is made again.
 func makeIndex(s *session, move *directory.Move, t *carried, where string) error {
-	rows, err := s.Exec("SELECT c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c WHERE c.relkind = 'r' AND c.relpages > " + fmt.Sprint(indexPages) +
+	rows, err := s.Exec("SELECT c.oid::regclass::text, c.relname FROM pg_catalog.pg_class c WHERE c.relkind = 'r' AND pg_catalog.pg_relation_size(c.oid) > " + fmt.Sprint(indexBytes) +
 		" AND (c.oid = to_regclass(" + quote.Literal(t.name.SQL()) + ") OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(to_regclass(" + quote.Literal(t.name.SQL()) + "))))")
 	if err != nil {
 		return err

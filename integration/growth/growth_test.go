@@ -30,6 +30,8 @@ const (
 	shards = 4
 	joins  = "shard-4"
 	db     = "growth"
+
+	bucketCount = 4096 // as weft.yaml has it by default
 )
 
 func TestMain(m *testing.M) {
@@ -49,6 +51,9 @@ func TestGrowth(t *testing.T) {
 	c := connect()
 	tenants := *rows / each
 	must(t, c, "create table event (tenant bigint, id int, at timestamptz not null default now(), body text not null, v bigint not null default 0, primary key (tenant, id)); create index on event (tenant, at)")
+	for n := 128; n <= bucketCount; n *= 2 { // a bucket moves at once: with the few of the tests it would be too large
+		must(t, c, "select weft.grow_buckets("+fmt.Sprint(n)+")")
+	}
 	must(t, c, "select weft.shard_table('event', 'tenant')")
 	began := time.Now()
 	fill(t, connect, tenants)

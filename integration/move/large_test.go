@@ -2,6 +2,7 @@ package move
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -129,5 +130,36 @@ func TestDeclareLargeBucket(t *testing.T) {
 	if n := value[int](w, c, "select count(*) from bounded"); n != 200 {
 		t.Errorf("%d rows", n)
 	}
+	w.settled(c)
+}
+
+// TestMoveIndex: the rounds of a job find the rows of a large table by an index, also if nobody has analyzed the table
+// yet. The index goes with the job.
+func TestMoveIndex(t *testing.T) {
+	w := newWorld(t, "move_index", 1)
+	c := w.conn(0)
+	w.must(c, "alter table line set (autovacuum_enabled = off)")
+	w.must(c, fmt.Sprintf("insert into line select i %% %d + 1, i, repeat('x', 1000) from generate_series(1, 40000) i", accounts))
+	indexes := func(want bool) {
+		t.Helper()
+		n := 0
+		for _, s := range w.proxies[0].Shards() {
+			d, err := pgx.Connect(context.Background(), s.ConnString(w.db))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += value[int](w, d, "select count(*) from pg_indexes where tablename = 'line' and indexname like 'weft move%'")
+			_ = d.Close(context.Background())
+		}
+		if (n > 0) != want {
+			t.Errorf("%d indexes of the job", n)
+		}
+	}
+	job := value[string](w, c, "select weft.move_buckets($1, $2, until => 1)", fmt.Sprintf("0-%d", bucketCount(t)-1), names(t)[1])
+	w.until(c, "select state = 'paused' from weft.moves where job = $1", job)
+	indexes(true)
+	w.must(c, "select weft.resume_moves()")
+	w.must(c, "select weft.wait_move($1)", job)
+	indexes(false)
 	w.settled(c)
 }
