@@ -315,7 +315,7 @@ func TestConvoy(t *testing.T) {
 // A key that 64 clients flood takes neither its shard nor the other one from the others.
 func TestIsolation(t *testing.T) {
 	if !*flood {
-		t.Skip("compares times: give -flood")
+		t.Skip("compares times, which other work on the machine changes: give -flood on an idle one")
 	}
 	w := newWorld(t, "isolation", scarce)
 	by := w.keysByShard()
@@ -361,7 +361,7 @@ func TestIsolation(t *testing.T) {
 // Five keys, one of which has nearly all clients, get the same time of a shard.
 func TestFairness(t *testing.T) {
 	if !*flood {
-		t.Skip("counts statements in a time: give -flood")
+		t.Skip("counts statements in a time, which other work on the machine changes: give -flood on an idle one")
 	}
 	w := newWorld(t, "fairness", func(c *config.Config) { scarce(c); c.Pool.MaxPerShard, c.Pool.MaxPerUser = 2, 2 })
 	by := w.keysByShard()
