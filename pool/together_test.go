@@ -152,6 +152,17 @@ type asker struct {
 
 func (a asker) Ask() (uint64, pool.Priority) { return a.key, a.priority }
 
+// await returns when so many sessions wait for a connection.
+func await(t *testing.T, p *pool.Pool, sessions int) {
+	t.Helper()
+	eventually(t, func() string {
+		if _, _, n := counts(p); n != sessions {
+			return fmt.Sprintf("%d wait", n)
+		}
+		return ""
+	})
+}
+
 // A connection goes round among the keys that wait for it: the few who came last with other keys do not
 // wait for the many of one key.
 func TestKeysTakeTurns(t *testing.T) {
@@ -168,12 +179,7 @@ func TestKeysTakeTurns(t *testing.T) {
 			served <- key
 			c.Release()
 		})
-		eventually(t, func() string {
-			if _, _, n := counts(p); n != i+1 {
-				return fmt.Sprintf("%d wait", n)
-			}
-			return ""
-		})
+		await(t, p, i+1)
 	}
 	held.Release()
 	wg.Wait()
@@ -295,12 +301,7 @@ func TestPriorities(t *testing.T) {
 			order <- priority
 			c.Release()
 		})
-		eventually(t, func() string {
-			if _, _, n := counts(p); n != i+1 {
-				return fmt.Sprintf("%d wait", n)
-			}
-			return ""
-		})
+		await(t, p, i+1)
 	}
 	held.Release()
 	wg.Wait()
