@@ -69,9 +69,13 @@ type EtcdTLS struct {
 	ServerName string `yaml:"server_name,omitempty"`
 }
 
-// HTTP is the endpoint for health, metrics and profiles.
+// HTTP is the endpoint for health, metrics, the dashboard and profiles.
 type HTTP struct {
 	Listen string `yaml:"listen,omitempty"` // empty: no HTTP
+	// TLS serves all of it with the certificate of Config.TLS.
+	TLS bool `yaml:"tls"`
+	// Dashboard serves pages about the cluster to Users.
+	Dashboard bool `yaml:"dashboard"`
 	// Pprof serves /debug/pprof, which shows statement texts, to Users.
 	Pprof bool `yaml:"pprof"`
 	// Users may see what is not open to everybody: all but health and metrics.
@@ -88,7 +92,12 @@ type HTTPUser struct {
 	Name string `yaml:"name"`
 	// Password is clear text or a verifier, as auth.User has it.
 	Password string `yaml:"password"`
+	// Operator may act by the dashboard. Others look.
+	Operator bool `yaml:"operator,omitempty"`
 }
+
+// HasDashboard reports whether there is somebody to whom a dashboard is served.
+func (h HTTP) HasDashboard() bool { return h.Dashboard && h.Listen != "" && len(h.Users) > 0 }
 
 // String returns the name, so that printing a user prints no password.
 func (u HTTPUser) String() string { return u.Name }
@@ -238,7 +247,7 @@ func Default() Config {
 		Listen:        "127.0.0.1:6432",
 		AdminDatabase: "weft",
 		// On loopback: metrics name users and databases.
-		HTTP: HTTP{Listen: "127.0.0.1:6480", ReadyShards: 0.5},
+		HTTP: HTTP{Listen: "127.0.0.1:6480", Dashboard: true, ReadyShards: 0.5},
 		TLS:  TLS{MinVersion: "1.2", ClientCert: ClientCertRequire},
 		Auth: auth.Config{Method: auth.MethodScramSHA256, AuthQueryDatabase: "postgres", AuthQueryTTL: auth.DefaultQueryTTL},
 		// The role that initdb makes. It may do everything; one that owns schema

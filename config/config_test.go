@@ -93,7 +93,7 @@ func TestMarshal(t *testing.T) {
 		ProxyProtocol: []string{"10.0.0.0/8"},
 		AdminDatabase: "adm",
 		AdminUsers:    []string{"ops"},
-		HTTP:          HTTP{Listen: ":2", Pprof: true, Users: []HTTPUser{{Name: "o", Password: "p"}}, PrivateMetrics: true},
+		HTTP:          HTTP{Listen: ":2", Pprof: true, TLS: true, Users: []HTTPUser{{Name: "o", Password: "p", Operator: true}}, PrivateMetrics: true},
 		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", ClientCert: ClientCertOptional, MinVersion: "1.3"},
 		Auth: auth.Config{
 			Method: auth.MethodMD5, MockSecret: "0123",

@@ -42,6 +42,9 @@ func (c Config) problems() Problems {
 	}
 	c.Etcd.problems(&ps)
 	c.TLS.problems(&ps)
+	if c.HTTP.TLS && (c.TLS.Cert == "" || c.TLS.Mode == TLSDisable) {
+		ps.add("http.tls", "needs a certificate: set tls.cert and tls.key, and tls.mode to allow or require")
+	}
 	if c.TLS.ClientCA == "" && c.Auth.NeedsCertificates() {
 		ps.add("tls.client_ca", "is empty, and auth.rules ask for client certificates")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -369,6 +370,25 @@ func TestHelp(t *testing.T) {
 		line := strings.NewReplacer("name", "s1", "id", "8").Replace(r[0].(string))
 		if _, err := console.Run(t.Context(), line, &source{}); err != nil || r[1] == "" {
 			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// What one proxy writes of a view, another reads.
+func TestRead(t *testing.T) {
+	at := time.Date(2026, 11, 17, 1, 2, 3, 4000, time.UTC)
+	view := &console.View{Columns: []console.Column{{"a", console.Text}, {"b", console.Bool}, {"c", console.Int}, {"d", console.Float}, {"e", console.Time}, {"f", console.Texts}, {"g", console.Text}}}
+	rows := [][]any{{"<x>", true, int64(1) << 60, 0.1, at, []string{"p", "q"}, nil}, {nil, false, int64(-1), 2.0, nil, []string{}, "z"}}
+	got, err := view.Read(console.Table{Columns: view.Columns, Rows: rows}.JSON())
+	if err != nil || !reflect.DeepEqual(got, rows) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := view.Read([]byte(`[{"a":"x","new":7}]`)); err != nil || got[0][0] != "x" {
+		t.Errorf("a column of a later version: %v, %v", got, err)
+	}
+	for _, bad := range []string{`{}`, `[{"a":7}]`, ``} {
+		if _, err := view.Read([]byte(bad)); err == nil {
+			t.Errorf("%s is read", bad)
 		}
 	}
 }

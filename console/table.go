@@ -106,3 +106,51 @@ func (t Table) JSON() []byte {
 	}
 	return append(out, ']')
 }
+
+// Read returns the rows that JSON has written, which another proxy has sent. Columns that this weft does not know
+// are left out.
+func (w *View) Read(data []byte) ([][]any, error) {
+	var list []map[string]json.RawMessage
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, err
+	}
+	rows := make([][]any, len(list))
+	for i, values := range list {
+		rows[i] = make([]any, len(w.Columns))
+		for c, col := range w.Columns {
+			text, given := values[col.Name]
+			if !given {
+				continue
+			}
+			v, err := col.Type.read(text)
+			if err != nil {
+				return nil, err
+			}
+			rows[i][c] = v
+		}
+	}
+	return rows, nil
+}
+
+// read returns a value of a type.
+func (t Type) read(text []byte) (any, error) {
+	switch t {
+	case Bool:
+		return readAs[bool](text)
+	case Int:
+		return readAs[int64](text)
+	case Float:
+		return readAs[float64](text)
+	case Time:
+		return readAs[time.Time](text)
+	case Texts:
+		return readAs[[]string](text)
+	}
+	return readAs[string](text)
+}
+
+func readAs[T any](text []byte) (any, error) {
+	var v T
+	err := json.Unmarshal(text, &v)
+	return v, err
+}

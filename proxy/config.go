@@ -119,6 +119,8 @@ type Heat struct {
 	Samples int
 	// Hashed says that values of keys are not kept, and not shown.
 	Hashed bool
+	// History says that the work of buckets is remembered for a day.
+	History bool
 }
 
 // Gather holds the defaults of weft's own session parameters.

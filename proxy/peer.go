@@ -33,6 +33,8 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		s.keeper.verdicts.judge.Dismiss(q.Dismiss, seconds(q.Seconds))
 	case q.Heat && q.Brief:
 		return json.Marshal(s.keeper.verdicts.brief(q.All))
+	case q.Heat && q.Instant:
+		return json.Marshal(s.counts.heat.instant())
 	case q.Heat:
 		return json.Marshal(s.counts.heat.report(q.All))
 	case q.Reset:

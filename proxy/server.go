@@ -17,6 +17,7 @@ import (
 	"weft/planner"
 	"weft/pool"
 	"weft/proxy/admit"
+	"weft/proxy/chronicle"
 	"weft/proxy/hub"
 	"weft/proxy/leftover"
 	"weft/proxy/peer"
@@ -72,6 +73,7 @@ type Server struct {
 type counts struct {
 	statements *tally.Table
 	heat       *warmth
+	chronicle  *chronicle.Chronicle // what was hot
 }
 
 // memory is what sessions share about texts they have seen, so that it is found out once.
@@ -109,7 +111,8 @@ func New(cfg Config) (*Server, error) {
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.keeper.vigil = newVigil(s)
 	s.left = newLeftover(s)
-	s.counts = counts{tally.NewTable(cfg.Statements.Bytes), newWarmth()}
+	s.counts = counts{statements: tally.NewTable(cfg.Statements.Bytes), heat: newWarmth()}
+	s.counts.chronicle = newChronicle(s)
 	s.keeper.verdicts = newVerdicts(s)
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
@@ -123,6 +126,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
 	s.wg.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
+	s.wg.Go(s.kept("history of heat", s.counts.chronicle.Run))
 	s.wg.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))

@@ -133,6 +133,13 @@ func (w *warmth) brief(values bool, buckets int) heat.Brief {
 	return b
 }
 
+// instant returns the work of buckets and shards at this moment.
+func (w *warmth) instant() heat.Instant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.picture.Instant()
+}
+
 // since returns what was counted since the beginning.
 func (w *warmth) since() (totals map[string]heat.Load, taken, missed float64) {
 	w.mu.Lock()

@@ -51,7 +51,7 @@ func (p parts) proxyConfig() proxy.Config {
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
 		Memory:                int64(cfg.Limits.Memory),
 		Statements:            proxy.Statements{Bytes: int64(cfg.Statements.MaxBytes), Slow: cfg.Log.SlowStatement},
-		Heat:                  proxy.Heat{Samples: cfg.Heat.Samples, Hashed: cfg.Heat.Keys == config.KeysHashed},
+		Heat:                  proxy.Heat{Samples: cfg.Heat.Samples, Hashed: cfg.Heat.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard()},
 		Version:               p.opt.Version,
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,

@@ -41,9 +41,10 @@ type Question struct {
 	// Blockers: the sessions that are in the way of moves of rows.
 	Blockers bool `json:"blockers,omitempty"`
 	// Heat: which keys, buckets and shards are hot; with values of keys if All. Brief: only what
-	// verdicts are made of.
-	Heat  bool `json:"heat,omitempty"`
-	Brief bool `json:"brief,omitempty"`
+	// verdicts are made of. Instant: only the work of buckets and shards at this moment.
+	Heat    bool `json:"heat,omitempty"`
+	Brief   bool `json:"brief,omitempty"`
+	Instant bool `json:"instant,omitempty"`
 	// Verdicts: what was found to be hot, slow or saturated; with values of keys if All.
 	Verdicts bool `json:"verdicts,omitempty"`
 	// Dismiss: the warning that is not to be shown for so many seconds.
