@@ -81,6 +81,11 @@ release: ## write archives, packages and checksums of VERSION into dist
 drivers: postgresql ## run real drivers, ORMs and psql through weft and beside it; installs what they need
 	$(GO) run ./integration/drivers $(ARGS)
 
+.PHONY: dashboard-test
+dashboard-test: postgresql ## look at the dashboard with a real browser; installs Chromium if it is missing
+	@tools/install-chromium.sh >/dev/null
+	cd integration/dashboard && $(GO) test -count=1 ./... $(if $(ARGS),-args $(ARGS))
+
 .PHONY: bench
 bench: postgresql ## measure against PgBouncer and PostgreSQL
 	$(GO) run ./bench $(ARGS)

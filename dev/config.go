@@ -45,5 +45,9 @@ func (c *cluster) writeConfig(listen string) (config.Config, error) {
 		return cfg, err
 	}
 	cfg.Listen, cfg.HTTP.Listen = listen, c.opts.HTTP
+	if c.password, err = dashboardPassword(c.opts.Dir); err != nil {
+		return cfg, err
+	}
+	cfg.HTTP.Users = []config.HTTPUser{{Name: dashboardUser, Password: c.password, Operator: true}}
 	return cfg, writeFile(path, text)
 }

@@ -51,6 +51,7 @@ func (r *report) ready(c *cluster) {
 	line("the cluster:", psql(listen))
 	line("shard-0 itself:", psql(c.shards[0].addr())+portsNote(len(c.shards), c.state.PortBase))
 	line("health:", "curl http://"+c.opts.HTTP+"/readyz")
+	line("dashboard:", "http://"+c.opts.HTTP+"/dashboard/  (user "+dashboardUser+", password "+c.password+")")
 	line("a second proxy:", "weft serve -c "+shortest(configPath(c.opts.Dir))+" --listen "+another(listen, c.opts.HTTP))
 	fmt.Fprintf(&b, "\nData is kept in %s. Ctrl-C stops everything.\n", shortest(c.opts.Dir))
 	r.printf("%s", b.String())

@@ -28,6 +28,8 @@ type cluster struct {
 	etcd   *embedded.Server
 	proxy  *server.Server
 	report *report
+	// password is that of the dashboard.
+	password string
 
 	keepers   sync.WaitGroup
 	stopKeeps context.CancelFunc

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +17,22 @@ type User struct {
 	Name string
 	// Password as auth.User has it: clear text or a verifier.
 	Password string
+	// Operator may act, not only look.
+	Operator bool
+}
+
+// userKey is the key of a request's user in its context.
+type userKey struct{}
+
+// UserOf returns the user who has sent a request. The name of one whom nobody was asked for is empty.
+func UserOf(r *http.Request) User {
+	u, _ := r.Context().Value(userKey{}).(User)
+	return u
+}
+
+// WithUser returns the request as one of a user.
+func WithUser(r *http.Request, u User) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), userKey{}, u))
 }
 
 // guard asks for a user, by HTTP's basic authentication, wherever what is asked
@@ -47,9 +64,11 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, password, given := r.BasicAuth()
-	if given && g.knows(name, password) {
-		g.next.ServeHTTP(w, r)
-		return
+	if given {
+		if u, known := g.knows(name, password); known {
+			g.next.ServeHTTP(w, WithUser(r, u))
+			return
+		}
 	}
 	if given {
 		g.failures.Note(failuresPerMinute, addr, time.Now())
@@ -59,15 +78,15 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "a user of http.users in weft.yaml is needed", http.StatusUnauthorized)
 }
 
-func (g *guard) knows(name, password string) bool {
+func (g *guard) knows(name, password string) (User, bool) {
 	for _, u := range g.users {
 		if u.Name == name {
-			return auth.Check(name, u.Password, password)
+			return u, auth.Check(name, u.Password, password)
 		}
 	}
 	// A stranger's password takes as long: names are nobody's business either.
 	auth.Check(name, g.users[0].Password, password)
-	return false
+	return User{}, false
 }
 
 // remote is the peer's address; requests come over TCP.

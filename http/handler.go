@@ -2,10 +2,12 @@ package http
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +24,10 @@ type Config struct {
 	ReadyTimeout time.Duration
 	// Metrics is what /metrics shows; nil for no /metrics.
 	Metrics prometheus.Gatherer
+	// Dashboard serves the pages below /dashboard/ and the data below /api/; nil for none.
+	Dashboard http.Handler
+	// TLS is nil without TLS.
+	TLS *tls.Config
 	// Pprof serves /debug/pprof. Default off: a heap profile shows what is in
 	// memory, statements included.
 	Pprof bool
@@ -71,7 +77,18 @@ func Handler(cfg Config) http.Handler {
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
+	if cfg.Dashboard != nil {
+		index += "/dashboard/\n"
+		mux.Handle("/dashboard/", cfg.Dashboard)
+		mux.Handle("/api/", cfg.Dashboard)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if cfg.Dashboard != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, "/dashboard/", http.StatusSeeOther)
+			return
+		}
+		fmt.Fprint(w, index)
+	})
 	g := &guard{next: mux, open: []string{"", "GET /{$}", "GET /readyz", "GET /livez"}, users: cfg.Users, log: cfg.Log}
 	if !cfg.PrivateMetrics {
 		g.open = append(g.open, "GET /metrics")

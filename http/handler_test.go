@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -108,7 +109,7 @@ func TestPprof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Pprof: true, Users: []User{{"ops", verifier}, {"dev", "clear"}}})
+	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Pprof: true, Users: []User{{Name: "ops", Password: verifier}, {Name: "dev", Password: "clear"}}})
 	if code, body := getAs(t, s, "ops", "right", "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "TestPprof") {
 		t.Errorf("goroutine profile: %d %q", code, body)
 	}
@@ -122,7 +123,7 @@ func TestPprof(t *testing.T) {
 func TestGuard(t *testing.T) {
 	private := start(t, Config{
 		Ready: func(context.Context) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true, PrivateMetrics: true,
-		Users: []User{{"ops", "right"}},
+		Users: []User{{Name: "ops", Password: "right"}},
 	})
 	open := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true})
 	for _, c := range []struct {
@@ -225,5 +226,45 @@ func TestPanic(t *testing.T) {
 	}
 	if status, _ := get(t, s, "/livez"); status != http.StatusOK {
 		t.Errorf("the next request: %d", status)
+	}
+}
+
+// The dashboard is for users, who are known to it, and browsers that come to the top find it.
+func TestDashboard(t *testing.T) {
+	s := start(t, Config{
+		Ready: func(context.Context) ([]string, error) { return nil, nil },
+		Users: []User{{Name: "ops", Password: "right", Operator: true}, {Name: "wall", Password: "look"}},
+		Dashboard: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s %v %s", UserOf(r).Name, UserOf(r).Operator, r.URL.Path)
+		}),
+	})
+	for _, c := range []struct {
+		user, password, path string
+		code                 int
+		body                 string
+	}{
+		{"ops", "right", "/dashboard/keys", 200, "ops true /dashboard/keys"},
+		{"wall", "look", "/api/events", 200, "wall false /api/events"},
+		{"wall", "right", "/api/events", 401, ""},
+		{"", "", "/dashboard/", 401, ""},
+		{"", "", "/dashboard/static/app.js", 401, ""},
+		{"", "", "/", 200, "/dashboard/\n"},
+	} {
+		if code, body := getAs(t, s, c.user, c.password, c.path); code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("%s as %q: %d %q", c.path, c.user, code, body)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr().String()+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html,*/*")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 303 || resp.Header.Get("Location") != "/dashboard/" {
+		t.Errorf("a browser at the top: %d %v", resp.StatusCode, resp.Header)
 	}
 }

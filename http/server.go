@@ -31,6 +31,11 @@ func Start(cfg Config, l net.Listener) *Server {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
+	if cfg.TLS != nil {
+		s.http.TLSConfig = cfg.TLS
+		go func() { s.done <- s.http.ServeTLS(l, "", "") }()
+		return s
+	}
 	go func() { s.done <- s.http.Serve(l) }()
 	return s
 }

@@ -53,6 +53,9 @@ func (s *Server) Reload(context.Context) (notes []string, err error) {
 	if s.tracer != nil {
 		s.tracer.SetRatio(float64(next.Tracing.Ratio))
 	}
+	if parts.tls != nil {
+		s.tls.Store(parts.tls)
+	}
 	s.config.Store(&next)
 	changed := old.Changes(next)
 	s.log.Info("configuration reloaded", "changed", strings.Join(changed, "; "), "needs a restart", strings.Join(restart, ", "))

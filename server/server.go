@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/config"
+	"weft/dashboard"
 	"weft/directory"
 	"weft/http"
 	"weft/proxy"
@@ -40,8 +42,9 @@ type Server struct {
 	metrics  *prometheus.Registry
 	tracer   *span.Tracer // nil if not configured
 	current  *directory.Current
-	front    atomic.Pointer[frontend] // nil until the directory is there
-	http     *http.Server             // nil if not configured
+	front    atomic.Pointer[frontend]   // nil until the directory is there
+	http     *http.Server               // nil if not configured
+	tls      atomic.Pointer[tls.Config] // in effect for clients; nil without TLS
 	listener net.Listener
 	closers  []func() error // of what Start opened, in that order
 
@@ -94,6 +97,9 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	parts, err := loadParts(s.opt)
 	if err != nil {
 		return err
+	}
+	if parts.tls != nil {
+		s.tls.Store(parts.tls)
 	}
 	if err := s.startHTTP(); err != nil {
 		return err
@@ -153,10 +159,32 @@ func (s *Server) startHTTP() error {
 	for i, u := range cfg.Users {
 		users[i] = http.User(u)
 	}
-	s.http = http.Start(http.Config{
+	hc := http.Config{
 		Ready: s.Ready, Metrics: s.metrics, Pprof: cfg.Pprof, Users: users, PrivateMetrics: cfg.PrivateMetrics, Log: s.log, Guard: s.opt.panics.Guarded,
-	}, l)
+	}
+	if cfg.Dashboard {
+		hc.Dashboard = dashboard.New(dashboard.Config{Proxy: s.desk, Log: s.log, Guard: s.opt.panics.Guarded})
+	}
+	if cfg.TLS {
+		// Clients of HTTP are asked for passwords, not for certificates. The certificate may be another one after a reload.
+		hc.TLS = &tls.Config{MinVersion: s.tls.Load().MinVersion, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &s.tls.Load().Certificates[0], nil
+		}}
+	}
+	s.http = http.Start(hc, l)
 	s.closers = append(s.closers, s.http.Close)
+	return nil
+}
+
+// desk returns the proxy as its dashboard sees it, nil until there is one.
+func (s *Server) desk() dashboard.Proxy {
+	f := s.front.Load()
+	if f == nil {
+		return nil
+	}
+	if p, ok := (*f).(interface{ Desk() proxy.Desk }); ok {
+		return p.Desk()
+	}
 	return nil
 }
 

@@ -17,10 +17,10 @@ formatted() {
 	return 1
 }
 
-# The drivers' suites are a module of their own; the tools are this one's.
-drivers() {
+# The drivers' suites and the tests of the dashboard are modules of their own; the tools are this one's.
+module() {
 	checker=$(go tool -n staticcheck) || return 1
-	cd integration/drivers/go || return 1
+	cd "$1" || return 1
 	go vet ./... && "$checker" ./... && go mod tidy -diff
 	status=$?
 	cd - >/dev/null || return 1
@@ -31,7 +31,8 @@ check formatted
 check go vet ./...
 check go tool staticcheck ./...
 check go mod tidy -diff
-check drivers
+check module integration/drivers/go
+check module integration/dashboard
 
 if [ -n "$failed" ]; then
 	echo "failed:$failed" >&2

@@ -71,7 +71,26 @@ func linked(root string) ([]module, error) {
 			return nil, fmt.Errorf("%s: %w", out[i].title(), err)
 		}
 	}
-	return append([]module{library}, out...), nil
+	copied, err := copies(root)
+	return append(append([]module{library}, out...), copied...), err
+}
+
+// copied are the directories of files of others that are in this repository, and in the binary.
+var copied = []struct{ path, version, dir string }{
+	{"uPlot", "1.6.32", "dashboard/static/uplot"},
+}
+
+// copies returns what is copied into this repository.
+func copies(root string) ([]module, error) {
+	var out []module
+	for _, c := range copied {
+		m := module{path: c.path, version: c.version}
+		if err := m.read(filepath.Join(root, c.dir)); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.title(), err)
+		}
+		out = append(out, m)
+	}
+	return out, nil
 }
 
 // standardLibrary is what Go itself puts into every program. NOTICE does not name its version: the same

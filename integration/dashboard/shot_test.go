@@ -1,0 +1,62 @@
+package dashboard
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
+)
+
+// TestShots writes the pictures of the documentation, if it is asked to.
+func TestShots(t *testing.T) {
+	if *shots == "" {
+		t.Skip("pictures are written with -args -shots DIR")
+	}
+	w := theWorld
+	w.tables(t)
+	w.load(t, 6, 12*time.Millisecond, mixed(42))
+	time.Sleep(*open)
+	for _, theme := range []string{"light", "dark"} {
+		b := w.tab(t, themed(theme))
+		for _, p := range []struct {
+			path, name string
+			height     int64
+		}{{"", "overview", 1000}, {"heat", "heat", 900}, {"keys", "keys", 700}, {"statements", "statements", 800}, {"pools", "pools", 700}, {"jobs", "jobs", 500}, {"transactions", "transactions", 400}, {"cluster", "cluster", 700}, {"settings", "settings", 700}} {
+			b.do(chromedp.EmulateViewport(1440, p.height))
+			b.visit(p.path)
+			b.await("events", "document.getElementById('live').classList.contains('on')")
+			time.Sleep(4 * time.Second)
+			data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(*shots, "dashboard-"+p.name+"-"+theme+".png"), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// mixed is a load of which one key has about a fifth.
+func mixed(hot int) func(ctx context.Context, c *pgx.Conn, n int) error {
+	return func(ctx context.Context, c *pgx.Conn, n int) error {
+		id := 1 + (n*7919)%2000
+		if n%5 == 0 {
+			id = hot
+		}
+		var err error
+		switch {
+		case n%97 == 0:
+			_, err = c.Exec(ctx, "select count(*), sum(n) from acct")
+		case n%3 == 0:
+			_, err = c.Exec(ctx, "update acct set n = n + 1 where id = $1", id)
+		default:
+			_, err = c.Exec(ctx, "select n, note from acct where id = $1", id)
+		}
+		return err
+	}
+}
