@@ -139,7 +139,7 @@ func (c Config) UserMode(user string) string {
 
 // UserLimit returns how many connections a user may have to a shard, 0 for as many as
 // the shard allows.
-func (c Config) UserLimit(user string) int {
+func (c *Config) UserLimit(user string) int {
 	if u := c.Users[user]; u.MaxConnections > 0 {
 		return u.MaxConnections
 	}

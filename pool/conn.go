@@ -24,6 +24,7 @@ type Conn struct {
 	pid          int32
 	timeouts     [2]string
 	params       map[string]string // what the backend reports, as last reported
+	strings      string            // standard_conforming_strings among params
 	untold       []string          // the names among params that no client has been told of
 	settings     *Settings
 	placeholders map[string]bool // custom parameters ever set on the backend

@@ -43,7 +43,7 @@ func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
 	}
 	c := &Conn{
 		Stream: wire.NewStream(h.Conn), pid: int32(h.PID), secret: h.SecretKey,
-		params: h.ParameterStatuses, status: wire.TxIdle, lane: l, created: time.Now(), own: own,
+		params: h.ParameterStatuses, strings: h.ParameterStatuses[stringsName], status: wire.TxIdle, lane: l, created: time.Now(), own: own,
 		endpoint: endpoint{network: h.Conn.RemoteAddr().Network(), address: h.Conn.RemoteAddr().String()},
 	}
 	if h.TLSConfig != nil {

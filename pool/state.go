@@ -193,14 +193,26 @@ func (c *Conn) Param(name string) (value string, ok bool) {
 	return value, ok
 }
 
+// stringsName is the parameter that decides whether a backslash in a string escapes.
+const stringsName = "standard_conforming_strings"
+
+// Strings is the value of standard_conforming_strings on the backend, as last reported; "" if the
+// backend has not reported the parameter.
+func (c *Conn) Strings() string { return c.strings }
+
 // Told notes a ParameterStatus that the client is told of.
-func (c *Conn) Told(name, value string) { c.params[name] = value }
+func (c *Conn) Told(name, value string) {
+	c.params[name] = value
+	if name == stringsName {
+		c.strings = value
+	}
+}
 
 // NoteParameter notes a ParameterStatus that is not passed on to a client: Untold and TakeUntold
 // know its name.
 func (c *Conn) NoteParameter(body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
-		c.params[name] = value
+		c.Told(name, value)
 		if !slices.Contains(c.untold, name) {
 			c.untold = append(c.untold, name)
 		}

@@ -115,8 +115,8 @@ func (a *account) tooLarge(n int, why error) error {
 // refusable returns the error of a simple query that was too large as an error that does not end
 // the session; nil if other messages are pending before the query.
 func (p *pipe) refusable(err error) *pgerr.Error {
-	var e *pgerr.Error
-	if !errors.As(err, &e) || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !p.ops.empty() || p.kept.waits() || p.s.implicit.isOpen() || p.isUnsynced() {
+	e, ok := errors.AsType[*pgerr.Error](err) // each simple query asks, and errors.As would allocate
+	if !ok || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !p.ops.empty() || p.kept.waits() || p.s.implicit.isOpen() || p.isUnsynced() {
 		return nil
 	}
 	refused := *e

@@ -66,7 +66,7 @@ func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts,
 // findShards looks at the keys of a plan and notes what they lead to. It returns the lane of
 // the shard, if it is one, and the values that have no lookup entry yet.
 func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane, []executor.Missing, error) {
-	r.args.ASCII = rt.s.out.reported["client_encoding"] != "UTF8"
+	r.args.ASCII = rt.s.out.encoding != "UTF8"
 	if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
 		return nil, nil, err
 	}

@@ -203,7 +203,7 @@ func (x *load) encoding() string {
 	if x.plan.Encoding != "" {
 		return canonicalEncoding(x.plan.Encoding)
 	}
-	return x.s.out.reported["client_encoding"]
+	return x.s.out.encoding
 }
 
 // openHome opens the COPY of the home shard and waits until the shard asks for data.

@@ -221,7 +221,7 @@ func (cp *copier) newOutlet(c *plan.Copy) (*outlet, error) {
 	if c.Unclear != "" {
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards with this %s is not supported", c.Unclear)
 	}
-	if e := canonicalEncoding(c.Encoding); c.Encoding != "" && e != strings.ReplaceAll(cp.s.out.reported["client_encoding"], "_", "") {
+	if e := canonicalEncoding(c.Encoding); c.Encoding != "" && e != strings.ReplaceAll(cp.s.out.encoding, "_", "") {
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards in another encoding than the client's is not supported").
 			WithHint("SET client_encoding = '%s'.", c.Encoding)
 	}

@@ -175,8 +175,8 @@ func (ps *portals) settleCursors(text []byte, f *parser.Facts, how manner) error
 
 // isTakenName reports whether an error says that a cursor of that name exists.
 func isTakenName(err error) bool {
-	e := (*pgerr.Error)(nil)
-	return errors.As(err, &e) && e.Code == pgerr.DuplicateCursor
+	e, ok := errors.AsType[*pgerr.Error](err) // each Bind asks, and errors.As would allocate
+	return ok && e.Code == pgerr.DuplicateCursor
 }
 
 // closesAll reports whether a text is CLOSE ALL.

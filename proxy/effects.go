@@ -428,8 +428,7 @@ func (rc *record) adopt(c *pool.Conn, bits parser.Effect) {
 			rc.settings = rc.settings.With("application_name", clean(name))
 		}
 	}
-	standard, _ := c.Param("standard_conforming_strings")
-	rc.oldStrings = standard == "off"
+	rc.oldStrings = c.Strings() == "off"
 	encoding, _ := c.Param("client_encoding")
 	rc.setEncoding(encoding)
 	timeout, _ := rc.settings.Get("idle_session_timeout")

@@ -332,7 +332,7 @@ func (s *Session) malformed(typ byte, body []byte, o op) error {
 // validName reports whether a backend would take the name for valid text. If not, the backend
 // reports the error.
 func (o *answers) validName(name []byte) bool {
-	return utf8.Valid(name) || o.reported["client_encoding"] != "UTF8"
+	return utf8.Valid(name) || o.encoding != "UTF8"
 }
 
 // onSync ends a group of extended messages.

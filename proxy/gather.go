@@ -278,7 +278,7 @@ func (x *gathering) fill() *plan.Fill {
 
 // visit finds the shards that each piece visits.
 func (ga *gatherer) visit(r *router, x *gathering) error {
-	r.args.ASCII = ga.s.out.reported["client_encoding"] != "UTF8"
+	r.args.ASCII = ga.s.out.encoding != "UTF8"
 	x.rounds.begin(len(ga.s.route.snap.Shards))
 	home := slices.IndexFunc(ga.s.route.snap.Shards, func(sh directory.Shard) bool { return sh.Name == ga.s.route.snap.Home })
 	if x.plan.Looks {

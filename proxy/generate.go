@@ -81,7 +81,7 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 		if v.Routed == nil {
 			continue
 		}
-		r.args.ASCII = d.s.out.reported["client_encoding"] != "UTF8"
+		r.args.ASCII = d.s.out.encoding != "UTF8"
 		instances := p.Instances
 		if len(instances) == 0 && p.Write() != nil {
 			instances = p.Write().Instances()

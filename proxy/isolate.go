@@ -38,7 +38,7 @@ func (u isolateCall) run(ctx context.Context, name string, args map[string]strin
 	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
 		return nil, err
 	}
-	if u.s.out.reported["client_encoding"] != "UTF8" && slices.ContainsFunc([]byte(value), func(c byte) bool { return c >= 0x80 }) {
+	if u.s.out.encoding != "UTF8" && slices.ContainsFunc([]byte(value), func(c byte) bool { return c >= 0x80 }) {
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell which value %q is: its characters are not ASCII, and client_encoding is not UTF8", value).
 			WithHint("SET client_encoding = 'UTF8'.")
 	}

@@ -35,7 +35,7 @@ func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 		return nil
 	}
 	// In another encoding, text sorts differently, and different texts may become equal.
-	encoded := ga.s.out.reported["client_encoding"] != ga.s.out.reported["server_encoding"]
+	encoded := ga.s.out.encoding != ga.s.out.reported["server_encoding"]
 	for _, k := range n.Order {
 		cmp, ok := stream.CompareBinary(columns[k.Column].Type, k.Bytes && !encoded)
 		if !ok {

@@ -18,6 +18,9 @@ type answers struct {
 	// ReadyForQuery. The map is shared with other sessions until ownsRep is set.
 	reported map[string]string
 	ownsRep  bool // reported is the session's own copy
+	// encoding and standard are client_encoding and standard_conforming_strings among reported:
+	// each statement asks for them.
+	encoding, standard string
 	// unready holds the parameters that were changed since the last ReadyForQuery, with the
 	// values that the client knows.
 	unready map[string]string
@@ -77,6 +80,7 @@ func (o *answers) report(name, value string) {
 		}
 	}
 	o.reported[name] = value
+	o.readTexts()
 	if o.s.tx.isOpen() {
 		o.s.tx.changed(name, before)
 	}
@@ -136,4 +140,12 @@ func (o *answers) dropRest() { o.rem = 0 }
 func (o *answers) noteFatal() { o.fatal = true }
 
 // greet notes the parameters that the client is told when it is admitted. The map is shared.
-func (o *answers) greet(params map[string]string) { o.reported = params }
+func (o *answers) greet(params map[string]string) {
+	o.reported = params
+	o.readTexts()
+}
+
+// readTexts takes from reported how the client's texts are read.
+func (o *answers) readTexts() {
+	o.encoding, o.standard = o.reported["client_encoding"], o.reported["standard_conforming_strings"]
+}

@@ -26,7 +26,7 @@ type reading struct {
 
 // readsNow returns how the session's texts are read at present.
 func (rc *record) readsNow() reading {
-	return reading{rc.oldStrings, rc.s.out.reported["client_encoding"]}
+	return reading{rc.oldStrings, rc.s.out.encoding}
 }
 
 // depends reports whether a text may mean something else when read in another way.
@@ -95,9 +95,9 @@ func (rc *record) readAlike(c *pool.Conn) error {
 	const name = "standard_conforming_strings"
 	want, changed := rc.s.tx.before[name]
 	if !changed {
-		want = rc.s.out.reported[name]
+		want = rc.s.out.standard
 	}
-	if has, ok := c.Param(name); ok && has != want {
+	if has := c.Strings(); has != "" && has != want {
 		rc.settings = rc.settings.With(name, want)
 		if err := c.Apply(rc.settings); err != nil {
 			return err

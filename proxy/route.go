@@ -42,7 +42,7 @@ func (rt *routing) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 	if rt.s.record.oddEncoding {
 		return nil, rt.s.out.unreadText()
 	}
-	foreign := !utf8.Valid(text) && rt.s.out.reported["client_encoding"] != "UTF8"
+	foreign := !utf8.Valid(text) && rt.s.out.encoding != "UTF8"
 	if foreign {
 		if text = masked(text, r.scan.Literals); text == nil {
 			return nil, rt.s.out.unreadText()

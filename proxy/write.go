@@ -263,7 +263,7 @@ func (wr *writer) readFirst(r *router, x *gathering) error {
 
 // visitWrite finds the shards that the statement writes on.
 func (wr *writer) visitWrite(r *router, x *gathering) error {
-	r.args.ASCII = wr.s.out.reported["client_encoding"] != "UTF8"
+	r.args.ASCII = wr.s.out.encoding != "UTF8"
 	x.rounds.begin(len(wr.s.route.snap.Shards))
 	along, one := 0, false
 	switch s := x.write.Shape.(type) {

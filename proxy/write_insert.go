@@ -201,7 +201,7 @@ func (in *inserting) params() {
 	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.x.req.text, in.x.req.literals, in.s.record.scanOptions()
 	in.r.args.Params, _ = executor.DecodeParams(in.x.req.values) // arguments has checked them
 	in.r.args.Generated = append(in.r.args.Generated[:0], in.x.progress.supplied...)
-	in.r.args.ASCII = in.s.out.reported["client_encoding"] != "UTF8"
+	in.r.args.ASCII = in.s.out.encoding != "UTF8"
 }
 
 // place finds the shards of the rows.

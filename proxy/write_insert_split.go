@@ -191,7 +191,7 @@ func (in *splitting) place() error {
 		return err
 	}
 	in.r.args.Params, in.r.args.Generated = executor.Params{}, in.r.args.Generated[:0]
-	in.r.args.ASCII = s.out.reported["client_encoding"] != "UTF8"
+	in.r.args.ASCII = s.out.encoding != "UTF8"
 	for {
 		missing, buckets, err := in.placeRows(keys)
 		if err != nil {
