@@ -61,6 +61,10 @@ func (*source) Stats() []console.Stat {
 	return []console.Stat{{Kind: "shard", Count: 3, Seconds: 0.25, Median: 1, NinetyNinth: 5}}
 }
 
+func (*source) Recordings() []console.Recording {
+	return []console.Recording{{Database: "app", State: "over", Share: 0.5, Since: since, Until: since, Seen: 3, Kept: 2, Bytes: 99}}
+}
+
 func (*source) Settings() []console.Setting {
 	return []console.Setting{{Name: "listen", Value: ":6432"}, {Name: "log.level", Value: "info", Reload: true}}
 }
@@ -177,6 +181,7 @@ func TestShow(t *testing.T) {
 		{"SHOW TRANSACTIONS", "g|app|s1|prepared|1.5||||{\"s2\"}\n||s3|unreachable|||||\n"},
 		{"SHOW STATEMENTS", "p1|2|b|app|SELECT x|gather|1|0|0|0|1000|0|0|0|2024-02-03 03:05:06.000007+00\np1|1|a|app|SELECT $1|shard|2|0|2|2|3|1|2|1.5|2024"},
 		{"SHOW STATS", "p1|shard|3|0.25|1|5\n"},
+		{"SHOW RECORDING", "p1|app|over|0.5|2024-02-03 03:05:06.000007+00|2024-02-03 03:05:06.000007+00|3|2|99\n"},
 		{"SHOW MOVES", "j|app|move|running||{\"s1\"}|{\"s2\"}|1|4|10|99|2.5|2024-02-03 03:05:06.000007+00|0|0|3|0|2|1|somebody|a|p1|2024-02-03 03:05:06.000007+00|\nk|other|"},
 		{"SHOW ROUNDS", "5|j|app|2024-02-03 03:05:06.000007+00|s1 -> s2: 0|1|carried|10|99|1.5|0.5\n"},
 		{"show buckets", "0|s1|4|40|s2\n1|s2|0|0|\n"},

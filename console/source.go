@@ -29,6 +29,8 @@ type Source interface {
 	Buckets(ctx context.Context, sizes bool) []Bucket
 	// Heat asks all proxies which keys, buckets and shards are hot; with values, for values of keys.
 	Heat(ctx context.Context, values bool) Heat
+	// Recordings lists the recording of transactions on this proxy, if there is one.
+	Recordings() []Recording
 	// Warnings lists what is hot, slow or saturated; with values, it names keys by theirs.
 	Warnings(ctx context.Context, values bool) []Warning
 }
@@ -118,6 +120,14 @@ type Statement struct {
 	Calls, Errors, Rows, Shards int64
 	Total, Min, Max, Mean       time.Duration
 	Since                       time.Time
+}
+
+// Recording is a sample of transactions of one database that is kept by this proxy.
+type Recording struct {
+	Database, State   string // recording or over
+	Share             float64
+	Since, Until      time.Time
+	Seen, Kept, Bytes int64
 }
 
 // Stat is what was counted of one kind of statements.

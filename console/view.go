@@ -145,6 +145,21 @@ var plainViews = []*View{
 		statRows, true,
 	},
 	{
+		"recording", "RECORDING", "the recording of transactions, for weft advise",
+		[]Column{
+			{"proxy", Text},
+			{"database", Text},
+			{"state", Text},
+			{"share", Float},
+			{"since", Time},
+			{"until", Time},
+			{"transactions", Int},
+			{"kept", Int},
+			{"bytes", Int},
+		},
+		recordingRows, true,
+	},
+	{
 		"moves", "MOVES", "the jobs that carry rows to other shards, those that are over included, and shards that join or leave",
 		[]Column{
 			{"job", Text},
@@ -345,6 +360,14 @@ func statRows(_ context.Context, src Source, _ Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Stats() {
 		rows = append(rows, []any{src.Proxy(), s.Kind, s.Count, s.Seconds, s.Median, s.NinetyNinth})
+	}
+	return rows
+}
+
+func recordingRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, r := range src.Recordings() {
+		rows = append(rows, []any{src.Proxy(), r.Database, r.State, r.Share, r.Since, r.Until, r.Seen, r.Kept, r.Bytes})
 	}
 	return rows
 }

@@ -89,6 +89,9 @@ var (
 		"wait_move":        {name: "wait_move", params: []string{"job"}, needed: 1},
 		"cancel_move":      {name: "cancel_move", params: []string{"job"}, needed: 1},
 		"statements_reset": {name: "statements_reset"},
+		"record":           {name: "record", params: []string{"duration", "share"}},
+		"record_stop":      {name: "record_stop"},
+		"recorded":         {name: "recorded", returns: []string{"proxy", "transaction"}},
 		"dismiss":          {name: "dismiss", params: []string{"id", "duration"}, needed: 1},
 		"schema_diff":      {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}

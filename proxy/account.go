@@ -24,6 +24,7 @@ type account struct {
 	bound     bound1      // the unnamed portal
 	portals   map[string]*namedPortal
 	warm      warming
+	tape      *tape // what is recorded of the transaction; nil while nothing is recorded
 	answered  int64 // when the last Execute was answered
 	// shown is the statement that ran last, and shownAt since when it runs; negative
 	// once it has ended. Other goroutines read them.

@@ -99,6 +99,9 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 	}
 	if !ps.s.route.hasTables { // otherwise routeBind has already noted the portal
 		ps.s.account.noteBound(portal, facts)
+		if ps.s.account.records() {
+			ps.s.account.tapeBind(facts, []byte(ps.s.prepared.textOf(name)), rest)
+		}
 	}
 	var changed *edited
 	if facts != nil && ps.s.record.special(facts) {

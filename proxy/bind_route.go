@@ -78,6 +78,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		pl.knowText(&ps.s.prepared, nil)
 	}
 	ps.s.account.noteBound(portal, f)
+	if ps.s.account.records() {
+		ps.s.account.tapeBind(f, pl.text, *tail)
+	}
 	if in := ps.s.situation(); in == inFailed {
 		ps.bindInFailed(portal, decide(in, pl.text, f), f, pl)
 		return false, nil

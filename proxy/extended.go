@@ -379,6 +379,9 @@ func (s *Session) sync(body []byte, n int) error {
 		s.emitLocal()
 		s.pipe.resume()
 		s.tx.endPortals()
+		if s.account.tape != nil {
+			s.account.endTape()
+		}
 		s.out.tellReady()
 		return s.out.flushOrEnd()
 	}

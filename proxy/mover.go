@@ -78,6 +78,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return moveCall{u.s}.undoMove(ctx, args)
 	case "statements_reset":
 		return nil, u.s.route.resetStatements(ctx)
+	case "record", "record_stop", "recorded":
+		return tapeCall{u.s}.run(ctx, f.Name, args)
 	case "dismiss":
 		return nil, dismissCall{u.s}.run(ctx, args)
 	case "verify_lookup":

@@ -31,6 +31,12 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		return json.Marshal(s.keeper.verdicts.state(q.All))
 	case q.Dismiss != "":
 		s.keeper.verdicts.judge.Dismiss(q.Dismiss, seconds(q.Seconds))
+	case q.Tape != nil:
+		s.startTape(q.Tape)
+	case q.TapeStop != "":
+		s.counts.tapes.stop(q.TapeStop)
+	case q.Taped != "":
+		return json.Marshal(s.taped(q.Taped))
 	case q.Heat && q.Brief:
 		return json.Marshal(s.keeper.verdicts.brief(q.All))
 	case q.Heat && q.Instant:

@@ -141,7 +141,7 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 		return im.s.lost.refuseRead(err)
 	}
 	f := im.s.facts(text)
-	im.s.account.nameRun(f)
+	im.s.account.nameRun(f, text)
 	im.s.portals.closeUnnamed()
 	text = slices.Clone(text)
 	im.s.client.Consume(wire.HeaderLen + n)

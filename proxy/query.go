@@ -61,7 +61,7 @@ func (s *Session) query(body []byte) error {
 		}
 		facts = s.facts(text)
 		s.route.reliesOnNone(facts)
-		s.account.nameRun(facts)
+		s.account.nameRun(facts, text)
 		if (callsWeft(facts) || s.route.rolesOfAll(facts)) && !s.lost.is() {
 			return s.afterQuery(s.route.routedQuery(text, len(body)))
 		}
@@ -119,6 +119,9 @@ func (s *Session) afterQuery(err error) error {
 	}
 	s.held.release()
 	s.tx.endPortals()
+	if s.account.tape != nil {
+		s.account.endTape()
+	}
 	return s.reach.checkKilled()
 }
 

@@ -150,7 +150,7 @@ func (rt *routing) routedQuery(text []byte, n int) error {
 	r := rt.s.srv.memory.routers.Get().(*router)
 	defer rt.s.srv.memory.routers.Put(r)
 	f := rt.read(r, text)
-	rt.s.account.nameRun(f)
+	rt.s.account.nameRun(f, text)
 	rt.s.portals.closeUnnamed()
 	if f.Statements > 1 {
 		return rt.s.script.severalQuery(r, text, f, n)

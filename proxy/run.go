@@ -39,7 +39,10 @@ func (a *account) beginRun() {
 }
 
 // nameRun notes which text the simple query has.
-func (a *account) nameRun(f *parser.Facts) {
+func (a *account) nameRun(f *parser.Facts, text []byte) {
+	if a.records() && a.run.facts == nil {
+		a.tapeQuery(f, text)
+	}
 	if a.run.simple && a.run.facts == nil {
 		a.run.facts = f
 		a.shown.Store(f)

@@ -74,6 +74,7 @@ type counts struct {
 	statements *tally.Table
 	heat       *warmth
 	chronicle  *chronicle.Chronicle // what was hot
+	tapes      tapes
 }
 
 // memory is what sessions share about texts they have seen, so that it is found out once.

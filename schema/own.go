@@ -50,6 +50,7 @@ var ownSteps = []string{
 	sqlFile("heat") + sqlFile("own/17_heat"),
 	sqlFile("own/18_hot_statements"),
 	sqlFile("heat") + sqlFile("own/19_warnings"),
+	sqlFile("own/20_recording"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

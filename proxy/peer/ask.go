@@ -50,8 +50,22 @@ type Question struct {
 	// Dismiss: the warning that is not to be shown for so many seconds.
 	Dismiss string  `json:"dismiss,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
+	// Tape: record transactions. TapeStop: end that, for this database. Taped: what was recorded of
+	// this database.
+	Tape     *Tape  `json:"tape,omitempty"`
+	TapeStop string `json:"tape_stop,omitempty"`
+	Taped    string `json:"taped,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
+}
+
+// Tape says which transactions are to be recorded, and under which key. The channel between proxies
+// may not be secret: a reader of the key can try values, and no more.
+type Tape struct {
+	Database string  `json:"database"`
+	Key      []byte  `json:"key"`
+	Share    float64 `json:"share"`
+	Seconds  float64 `json:"seconds"`
 }
 
 // Backends is the answer to a question for backends.
