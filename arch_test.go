@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle"},
 	{"console/dialogue"},
 	{"console"},
-	{"deadlock", "reshard/carrier"},
+	{"deadlock", "reshard/carrier", "advise"},
 	{"schema"},
 	{"executor"},
 	{"finish", "sequence", "twopc"},
@@ -49,11 +49,11 @@ var layers = [][]string{
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
 	{"heat/verdict"},
-	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat"},
+	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "recording", "advise"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

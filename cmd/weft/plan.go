@@ -292,34 +292,43 @@ func asServed(ctx context.Context, store directory.Store) (*directory.Snapshot, 
 }
 
 func connectHome(ctx context.Context, snap *directory.Snapshot, database, role string) (*pgconn.PgConn, error) {
-	home := snap.HomeShard()
+	conn, err := connectShard(ctx, snap.HomeShard(), database, role)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the home shard: %w", err)
+	}
+	return conn, nil
+}
+
+// connectShard logs in to a shard as a user, past all proxies.
+func connectShard(ctx context.Context, shard *directory.Shard, database, role string) (*pgconn.PgConn, error) {
 	var hosts, ports []string
-	for _, h := range home.Hosts {
+	for _, h := range shard.Hosts {
 		host, port, err := net.SplitHostPort(h)
 		if err != nil {
-			return nil, fmt.Errorf("shard %s: %w", home.Name, err)
+			return nil, fmt.Errorf("shard %s: %w", shard.Name, err)
 		}
 		hosts, ports = append(hosts, host), append(ports, port)
 	}
 	settings := map[string]string{
 		"host": strings.Join(hosts, ","), "port": strings.Join(ports, ","), "user": role, "dbname": database,
-		"application_name": "weft plan", "client_encoding": "UTF8",
+		"application_name": "weft", "client_encoding": "UTF8",
 	}
 	if len(hosts) > 1 {
 		settings["target_session_attrs"] = "read-write"
 	}
-	for k, v := range home.Options {
+	for k, v := range shard.Options {
 		settings[k] = v
 	}
 	var b strings.Builder
 	for k, v := range settings {
-		fmt.Fprintf(&b, "%s='%s' ", k, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v))
+		fmt.Fprintf(&b, "%s=%s ", k, setting(v))
 	}
-	conn, err := pgconn.Connect(ctx, b.String())
-	if err != nil {
-		return nil, fmt.Errorf("connect to the home shard: %w", err)
-	}
-	return conn, nil
+	return pgconn.Connect(ctx, b.String())
+}
+
+// setting quotes a value of a connection string.
+func setting(v string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v) + "'"
 }
 
 // query runs a text and returns the rows of all its statements; NULL is "".
