@@ -46,10 +46,16 @@ func (h *Histogram) Merge(o *Histogram, f float64) {
 	}
 }
 
-// Decay leaves a share of everything.
+// Decay leaves a share of everything, and nothing of what has become too little to matter.
 func (h *Histogram) Decay(f float64) {
-	for i := range h {
-		h[i] *= float32(f)
+	for i, n := range h {
+		if n == 0 {
+			continue // most cells are empty
+		}
+		if n *= float32(f); n < 1e-6 {
+			n = 0
+		}
+		h[i] = n
 	}
 }
 

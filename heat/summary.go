@@ -86,9 +86,11 @@ func (s *Summary[K]) Decay(seconds, f, least float64) {
 		e.Times.Decay(f)
 		kept = append(kept, e)
 	}
+	if len(kept) == len(s.heap) {
+		return // all have decayed alike: the order is that of a heap still
+	}
 	clear(s.heap[len(kept):])
 	s.heap = kept
-	// The order of those that are left is that of a heap no more.
 	slices.SortFunc(s.heap, func(a, b *Entry[K]) int { return cmp.Compare(a.Count, b.Count) })
 	for i, e := range s.heap {
 		e.at = i

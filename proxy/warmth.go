@@ -17,6 +17,9 @@ import (
 const (
 	// sampleEvery is how often the samples of sessions are added up.
 	sampleEvery = 250 * time.Millisecond
+	// decayEvery is how often the picture decays if nobody looks at it: a decay touches all of it,
+	// and costs as much as some hundred samples.
+	decayEvery = 500 * time.Millisecond
 	// warmShare is the share of all work from which on the value of a key is asked for, and
 	// maxWatched bounds how many values are asked for at a time.
 	warmShare  = 0.002
@@ -35,6 +38,7 @@ type warmth struct {
 	mu      sync.Mutex
 	picture *heat.Picture
 	recent  *heat.Picture        // of the last moment
+	pending float64              // seconds by which picture is yet to decay
 	buckets int                  // how many the cluster has that picture numbers
 	totals  map[string]heat.Load // by shard, since the beginning
 	taken   float64              // samples
@@ -70,8 +74,10 @@ func (w *warmth) gather(seconds float64, conf Heat) {
 	defer w.mu.Unlock()
 	w.sampler.Drain(seconds, float64(conf.Samples), w.add)
 	w.taken, w.missed = w.sampler.Counts()
-	w.picture.Decay(seconds)
 	w.recent.Decay(seconds)
+	if w.pending += seconds; w.pending >= decayEvery.Seconds() {
+		w.decay()
+	}
 	w.watch.Load().Found(w.picture.Learn)
 	var wanted []heat.Name
 	if conf.Hashed {
@@ -82,12 +88,20 @@ func (w *warmth) gather(seconds float64, conf Heat) {
 	w.watch.Store(heat.NewWatch(wanted))
 }
 
+// decay makes the picture one of this moment. mu is held.
+func (w *warmth) decay() {
+	if w.pending > 0 {
+		w.picture.Decay(w.pending)
+		w.pending = 0
+	}
+}
+
 // number begins a new picture if buckets have other numbers now.
 func (w *warmth) number(buckets int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.buckets != 0 && w.buckets != buckets {
-		w.picture, w.recent = heat.NewPicture(), heat.NewRecent()
+		w.picture, w.recent, w.pending = heat.NewPicture(), heat.NewRecent(), 0
 	}
 	w.buckets = buckets
 }
@@ -107,6 +121,7 @@ func (w *warmth) add(s *heat.Sample) {
 // report returns what is known now. Without values, keys have none.
 func (w *warmth) report(values bool) heat.Report {
 	w.mu.Lock()
+	w.decay()
 	r := w.picture.Report()
 	w.mu.Unlock()
 	if !values {
@@ -125,6 +140,7 @@ func hideValues(r *heat.Report) {
 // brief returns what verdicts are made of. Without values, keys have none.
 func (w *warmth) brief(values bool, buckets int) heat.Brief {
 	w.mu.Lock()
+	w.decay()
 	b := heat.NewBrief(w.picture, w.recent, buckets)
 	w.mu.Unlock()
 	if !values {
@@ -137,6 +153,7 @@ func (w *warmth) brief(values bool, buckets int) heat.Brief {
 func (w *warmth) instant() heat.Instant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.decay()
 	return w.picture.Instant()
 }
 
