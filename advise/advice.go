@@ -3,6 +3,7 @@ package advise
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 
 	"weft/catalog"
@@ -159,7 +160,7 @@ func (w *work) improve(d *domain) *Candidate {
 				best = c
 			}
 		}
-		if len(best.hyp.keys) > 1 && w.small(rel.Name) && w.seldomWritten(rel.Name) {
+		if _, known := w.in.Tables[rel.Name]; known && len(best.hyp.keys) > 1 && w.small(rel.Name) && w.seldomWritten(rel.Name) {
 			h := best.hyp.clone()
 			delete(h.keys, rel.Name)
 			w.refer(h)
@@ -230,8 +231,8 @@ func (c *Candidate) count(w *work, sp *spread) {
 			add(s.weight*several, even)
 		}
 	}
-	c.OneShard, c.OneShardCalls = ratio(c.OneShard, time), ratio(c.OneShardCalls, calls)
-	c.WritesOneShard, c.TwoPhase = ratio(c.WritesOneShard, writes), ratio(c.TwoPhase, calls)
+	c.OneShard, c.OneShardCalls = roundShare(c.OneShard, time), roundShare(c.OneShardCalls, calls)
+	c.WritesOneShard, c.TwoPhase = roundShare(c.WritesOneShard, writes), roundShare(c.TwoPhase, calls)
 	if writes == 0 {
 		c.WritesOneShard = 1
 	}
@@ -252,6 +253,11 @@ func (c *Candidate) count(w *work, sp *spread) {
 			break
 		}
 	}
+}
+
+// roundShare is a ratio without what sums of fractions are off by.
+func roundShare(part, whole float64) float64 {
+	return math.Round(ratio(part, whole)*1e9) / 1e9
 }
 
 // updates is the share of calls that set a column.

@@ -93,6 +93,7 @@ func (s *simulation) outcome(st *statement, p *plan.Plan) outcome {
 	}
 	v := visitor{s: s, random: rand.New(rand.NewPCG(uint64(st.ID), 1))}
 	part := 1 / float64(len(list))
+	one, free, knows, visits := 0, 0, 0, 0
 	for i := range list {
 		v.begin(list[i].values)
 		v.instances(p.Instances)
@@ -102,18 +103,19 @@ func (s *simulation) outcome(st *statement, p *plan.Plan) outcome {
 			}
 		}
 		if !v.all {
-			o.knows += part
+			knows++
 		}
-		n := v.set.count()
-		switch {
-		case n == 0:
-			o.one, o.free, o.shards = o.one+part, o.free+part, o.shards+part
-			continue
-		case n == 1:
-			o.one += part
+		switch n := v.set.count(); n {
+		case 0:
+			one, free, visits = one+1, free+1, visits+1
+		case 1:
+			one, visits = one+1, visits+1
+		default:
+			visits += n
 		}
-		o.shards += part * float64(n)
 	}
+	n := float64(len(list))
+	o.one, o.free, o.knows, o.shards = float64(one)/n, float64(free)/n, float64(knows)/n, float64(visits)/n
 	if o.one < 1-1e-9 && p.Across == nil && p.Refusal != nil {
 		o.reason = p.Refusal.Message
 		if o.one < 0.5 {

@@ -262,7 +262,10 @@ func (d *declaration) count() error {
 		}
 	}
 	d.notice.tell("%s: %d of %d rows will move from the home shard to %d others", d.req.name(), d.moving, total, len(d.shards))
-	return d.skew(rows, total)
+	if err := d.skew(rows, total); err != nil {
+		return err
+	}
+	return foresee(d.home, d.req, &d.seen.verdict.table, len(d.snap.Shards), true, d.notice)
 }
 
 // bucketSQL makes the expression for a row's bucket at home.

@@ -139,6 +139,13 @@ func (j *judgement) key() error {
 			return refuse(pgerr.InvalidTableDefinition, "column %q is generated: it cannot be a shard key", name).
 				WithHint("Its value is known only where the row is stored. Use the columns it is made from.")
 		}
+		if !c.NotNull {
+			j.out.notices = append(j.out.notices, &pgerr.Error{
+				Severity: pgerr.SeverityNotice, Code: "00000",
+				Message: fmt.Sprintf("key column %q of %s may be NULL: all rows without a value are in bucket 0", name, j.req.name()),
+				Hint:    fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL, if it always has a value.", j.req.name(), quote.Ident(name)),
+			})
+		}
 		t.Columns = append(t.Columns, directory.Column{Name: name, Type: c.Base, TypeName: c.TypeName, Mod: c.Mod})
 		d.Columns = append(d.Columns, vindex.Column{
 			Name: name, Column: datum.Column{Type: datum.Type(c.Base), Mod: c.Mod}, TypeName: c.TypeName, Enum: c.Enum, Nondeterministic: c.Nondeterministic,

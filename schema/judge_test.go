@@ -153,6 +153,49 @@ CREATE TABLE even AS SELECT i AS id, i AS k FROM generate_series(1, 2000) i; CRE
 	}
 }
 
+// TestForeseen: what statistics say against a key is told before rows are counted, and so is a key that
+// may be NULL.
+func TestForeseen(t *testing.T) {
+	c := newCluster(t)
+	c.home(`CREATE TABLE up (id bigint NOT NULL, kind int NOT NULL, odd int); INSERT INTO up SELECT i, i % 7, CASE WHEN i % 10 = 0 THEN i END FROM generate_series(1, 20000) i; ANALYZE up;
+CREATE TABLE fresh (id bigint NOT NULL); CREATE TABLE maybe (id bigint)`)
+	home, err := open(c.context(), c.mover.cfg.Shards, names[0], c.db, c.request("up", "id").User, "weft")
+	c.must(err)
+	defer home.close()
+	warned := func(table, column, kind string, counted bool) string {
+		req := c.request(table, column)
+		t.Helper()
+		var told []string
+		err := foresee(home, &req, &directory.Table{Vindex: directory.Vindex{Kind: kind}}, 4, counted, func(e *pgerr.Error) { told = append(told, e.Message) })
+		c.must(err)
+		return strings.Join(told, "; ")
+	}
+	for _, tc := range []struct {
+		table, column, kind string
+		counted             bool
+		want                string
+	}{
+		{"up", "id", "hash", false, ""},
+		{"up", "id", "range", true, `values of the key column "id" of up come in the order of time, and vindex range keeps their order`},
+		{"up", "id", "identity", false, `values of the key column "id" of up come in the order of time, and vindex identity keeps their order`},
+		{"up", "kind", "hash", false, `the key column "kind" of up has about 7 values only; about 14 % of the rows of up have the same value of the key column "kind"`},
+		{"up", "kind", "hash", true, ""},
+		{"fresh", "id", "hash", false, ""},
+	} {
+		if got := warned(tc.table, tc.column, tc.kind, tc.counted); got != tc.want {
+			t.Errorf("%s by %s of %s: %q", tc.kind, tc.column, tc.table, got)
+		}
+	}
+	c.shard("maybe", "id")
+	if told := c.told(); !strings.Contains(told, `key column "id" of maybe may be NULL: all rows without a value are in bucket 0`) {
+		t.Error(told)
+	}
+	c.shard("fresh", "id")
+	if told := c.told(); strings.Contains(told, "NULL") {
+		t.Error(told)
+	}
+}
+
 // TestRights: the owner may, others may not; nobody needs to be a superuser.
 func TestRights(t *testing.T) {
 	c := newCluster(t)

@@ -77,6 +77,12 @@ func (d *declarations) consider() error {
 		if err := d.placed(facts, i); err != nil {
 			return err
 		}
+		for _, n := range d.sights[i].verdict.notices {
+			d.notice(n)
+		}
+		if err := foresee(facts, &d.reqs[i], &d.sights[i].verdict.table, len(snap.Shards), false, d.notice); err != nil {
+			return err
+		}
 		as, err := d.entrust(d.ctx, facts, snap, &d.reqs[i], d.sights[i], d.notice)
 		if err != nil {
 			return err
