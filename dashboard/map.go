@@ -215,8 +215,8 @@ func (d *Dashboard) picture(w http.ResponseWriter, r *http.Request) {
 	_ = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(w, img) // the browser is gone if it fails
 }
 
-// depth is how many levels the ramp covers at most: three powers of ten below the highest amount.
-const depth = 86
+// depth is how many levels the ramp covers at most: four powers of ten below the highest amount.
+const depth = 113
 
 // levelsOf returns the levels at the ends of the ramp.
 func levelsOf(levels []byte) (low, high byte) {

@@ -2,11 +2,13 @@ package http
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -266,5 +268,23 @@ func TestDashboard(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != 303 || resp.Header.Get("Location") != "/dashboard/" {
 		t.Errorf("a browser at the top: %d %v", resp.StatusCode, resp.Header)
+	}
+}
+
+// All of it is served with TLS, if there is a certificate.
+func TestTLS(t *testing.T) {
+	other := httptest.NewTLSServer(nil) // has a certificate, and a client that trusts it
+	defer other.Close()
+	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, TLS: &tls.Config{Certificates: other.TLS.Certificates}})
+	resp, err := other.Client().Get("https://" + s.Addr().String() + "/livez")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 || resp.TLS == nil {
+		t.Errorf("%d, %v", resp.StatusCode, resp.TLS)
+	}
+	if code, _ := get(t, s, "/livez"); code == 200 {
+		t.Error("it is served without TLS too")
 	}
 }

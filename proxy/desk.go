@@ -72,16 +72,16 @@ func (d Desk) Command(ctx context.Context, line string) (notices []string, err e
 	return t.Notices, err
 }
 
-// glance is a source that finds out once what is hot.
+// glance is a source that finds out once what is hot, with the values of keys.
 type glance struct {
 	adminSource
 	heat *console.Heat
 }
 
 // Heat implements console.Source.
-func (g *glance) Heat(ctx context.Context, values bool) console.Heat {
+func (g *glance) Heat(ctx context.Context, _ bool) console.Heat {
 	if g.heat == nil {
-		h := g.adminSource.Heat(ctx, values)
+		h := g.adminSource.Heat(ctx, true)
 		g.heat = &h
 	}
 	return *g.heat

@@ -4,7 +4,7 @@
 const every = 5000; // milliseconds
 const left = 92; // room for the names of shards, in pixels
 const bottom = 22; // room for times
-const depth = 86; // levels of the ramp: three powers of ten
+const depth = 113; // levels of the ramp: four powers of ten
 
 function variable(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
@@ -88,13 +88,13 @@ class HeatMap {
     this.draw();
   }
 
-  /** trim leaves out the time before anything was recorded, but for a quarter of the map. */
+  /** trim leaves out the time before anything was recorded, but for a sixth of the map. */
   trim() {
     let empty = 0;
     while (empty < this.columns.length && this.columns[empty].every((l) => l === 0)) empty++;
     this.empty = empty;
     const most = this.choice.span === "day" ? 288 : 360;
-    const gone = Math.min(empty, Math.max(0, this.columns.length - most / 4));
+    const gone = Math.min(empty, Math.max(0, this.columns.length - most / 6));
     this.columns.splice(0, gone);
     this.first += gone;
     this.empty -= gone;

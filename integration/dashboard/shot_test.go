@@ -11,25 +11,33 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestShots writes the pictures of the documentation, if it is asked to.
+// TestShots writes the pictures of the documentation, if it is asked to: of a cluster in which one key is too much for its
+// shard, and buckets move.
 func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("pictures are written with -args -shots DIR")
 	}
 	w := theWorld
 	w.tables(t)
-	w.load(t, 6, 12*time.Millisecond, mixed(42))
+	w.load(t, 6, 10*time.Millisecond, wandering(time.Now()))
 	time.Sleep(*open)
+	w.load(t, 110, time.Millisecond, func(ctx context.Context, c *pgx.Conn, n int) error {
+		_, err := c.Exec(ctx, "select pg_sleep(0.04) from acct where id = 1042")
+		return err
+	})
+	c := w.conn(t)
+	must(t, c, "select weft.move_buckets('0-15', 'shard-1')")
+	time.Sleep(15 * time.Second)
 	for _, theme := range []string{"light", "dark"} {
 		b := w.tab(t, themed(theme))
 		for _, p := range []struct {
 			path, name string
 			height     int64
-		}{{"", "overview", 1000}, {"heat", "heat", 900}, {"keys", "keys", 700}, {"statements", "statements", 800}, {"pools", "pools", 700}, {"jobs", "jobs", 500}, {"transactions", "transactions", 400}, {"cluster", "cluster", 700}, {"settings", "settings", 700}} {
+		}{{"", "overview", 1000}, {"heat", "heat", 860}, {"keys", "keys", 620}, {"statements", "statements", 800}, {"pools", "pools", 640}, {"jobs", "jobs", 640}, {"cluster", "cluster", 700}} {
 			b.do(chromedp.EmulateViewport(1440, p.height))
 			b.visit(p.path)
-			b.await("events", "document.getElementById('live').classList.contains('on')")
-			time.Sleep(4 * time.Second)
+			b.await("events", live)
+			time.Sleep(3 * time.Second)
 			data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
 				t.Fatal(err)
@@ -38,6 +46,13 @@ func TestShots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// wandering is a load whose hot key changes every 40 seconds.
+func wandering(began time.Time) func(ctx context.Context, c *pgx.Conn, n int) error {
+	return func(ctx context.Context, c *pgx.Conn, n int) error {
+		return mixed(40+7*int(time.Since(began)/(40*time.Second)))(ctx, c, n)
 	}
 }
 

@@ -31,7 +31,7 @@ import (
 
 var (
 	shots = flag.String("shots", "", "write the pictures of the documentation to this directory")
-	open  = flag.Duration("open", 20*time.Second, "for how long a page is kept open")
+	open  = flag.Duration("open", 4*time.Second, "for how long a page is kept open")
 )
 
 // patience is how long a test waits for what must happen.
