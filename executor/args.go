@@ -5,6 +5,7 @@ import (
 
 	"weft/datum"
 	"weft/heat"
+	"weft/heat/throttle"
 	"weft/parser"
 	"weft/plan"
 )
@@ -36,6 +37,9 @@ type Args struct {
 	// Nil for none.
 	Watch    *heat.Watch
 	Database string
+
+	// Limits are the keys and buckets that are limited. Nil for none.
+	Limits *throttle.Places
 }
 
 // Params is a view of the parameters in the body of a Bind message.

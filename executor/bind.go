@@ -10,6 +10,7 @@ import (
 
 	"weft/datum"
 	"weft/directory"
+	"weft/heat/throttle"
 	"weft/pgerr"
 	"weft/plan"
 	"weft/vindex"
@@ -48,6 +49,7 @@ type Binder struct {
 	Noting  bool
 	touched []int
 	used    used
+	limited throttle.Set // the limits that concern the execution
 
 	buf     []byte         // values of literals
 	offsets []int          // offsets of parameters in Params
@@ -122,7 +124,7 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
 	b.shards.reset(snap)
-	b.missing, b.buckets, b.touched, b.every, b.used.count = nil, 0, b.touched[:0], false, 0
+	b.missing, b.buckets, b.touched, b.every, b.used.count, b.limited = nil, 0, b.touched[:0], false, 0, 0
 	if cap(b.touched) > maxKeep/8 {
 		b.touched = nil
 	}
@@ -470,6 +472,9 @@ func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 	b.shards.add(int(placement[bucket]))
 	if b.Noting && (len(b.touched) == 0 || b.touched[len(b.touched)-1] != bucket) {
 		b.touched = append(b.touched, bucket)
+	}
+	if b.args != nil && b.args.Limits != nil {
+		b.limited |= b.args.Limits.Bucket(b.args.Database, bucket, b.snap.BucketCount)
 	}
 	return nil
 }

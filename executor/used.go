@@ -1,12 +1,15 @@
 package executor
 
 import (
+	"fmt"
 	"time"
 	"unicode/utf8"
 
 	"weft/datum"
 	"weft/heat"
+	"weft/heat/throttle"
 	"weft/plan"
+	"weft/vindex"
 )
 
 // used are the keys that an execution uses. It is for statistics: keys beyond the first few are not
@@ -28,12 +31,36 @@ func (b *Binder) Used() []heat.Key {
 // use notes that a key is used, and tells its value if that is wanted.
 func (b *Binder) use(in *plan.Instance, bucket int, id uint64, keys []datum.Key) {
 	b.used.add(heat.Key{Group: in.Table.Colocation, Bucket: int32(bucket), ID: id})
-	if b.args == nil || b.args.Watch == nil {
+	if b.args == nil {
+		return
+	}
+	if l := b.args.Limits; l != nil {
+		if named := l.Named(b.args.Database, in.Table.Colocation, id); len(named) > 0 {
+			b.limited |= l.Spelled(named, spelling(in.Table.Vindex, keys))
+		}
+	}
+	if b.args.Watch == nil {
 		return
 	}
 	if w := b.args.Watch.Find(b.args.Database, in.Table.Colocation, id); w != nil {
 		w.Tell(shown(in, keys))
 	}
+}
+
+// Limited returns the limits of Args.Limits that concern what the last Bind or BindPiece went by.
+func (b *Binder) Limited() throttle.Set { return b.limited }
+
+// NameKey returns what a key of a table with that vindex is known by, and its whole spelling.
+func NameKey(v vindex.Vindex, keys []datum.Key) (id uint64, spelled []byte, err error) {
+	switch v := v.(type) {
+	case vindex.Lookup:
+		r, err := v.Request(keys, nil)
+		return hash(r.Key), spelling(v, keys), err
+	case vindex.Computed:
+		at, err := v.ID(keys)
+		return uint64(at), spelling(v, keys), err
+	}
+	return 0, nil, fmt.Errorf("vindex %s can neither be computed nor looked up", v.Kind())
 }
 
 // useBucket notes that some key of a bucket is used.
@@ -66,6 +93,36 @@ func hash(key []byte) uint64 {
 // maxShown bounds the spelling of a key, in bytes.
 const maxShown = 200
 
+// spelling spells a key so that different keys have different spellings. That of one column is its value.
+func spelling(v vindex.Vindex, keys []datum.Key) []byte {
+	const null = 0xff // begins no text
+	var out []byte
+	columns := v.Columns()
+	for i, k := range keys {
+		if i > 0 {
+			out = append(out, 0) // is in no text
+		}
+		if k.IsNull() {
+			out = append(out, null)
+			continue
+		}
+		out = appendShown(out, k, columns[i].Type)
+	}
+	return out
+}
+
+// appendShown appends a value that is not null, for people.
+func appendShown(dst []byte, k datum.Key, typ datum.Type) []byte {
+	switch at, timed := moment(k, typ); {
+	case !timed:
+		return k.AppendText(dst)
+	case typ == datum.Date:
+		return at.AppendFormat(dst, time.DateOnly)
+	default:
+		return at.AppendFormat(dst, "2006-01-02 15:04:05.999999")
+	}
+}
+
 // shown spells a key for people: the values of its columns, with commas between.
 func shown(in *plan.Instance, keys []datum.Key) string {
 	var out []byte
@@ -74,16 +131,11 @@ func shown(in *plan.Instance, keys []datum.Key) string {
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		switch at, timed := moment(k, columns[i].Type); {
-		case k.IsNull():
+		if k.IsNull() {
 			out = append(out, "NULL"...)
-		case !timed:
-			out = k.AppendText(out)
-		case columns[i].Type == datum.Date:
-			out = at.AppendFormat(out, time.DateOnly)
-		default:
-			out = at.AppendFormat(out, "2006-01-02 15:04:05.999999")
+			continue
 		}
+		out = appendShown(out, k, columns[i].Type)
 	}
 	if len(out) <= maxShown {
 		return string(out)

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"weft/datum"
 	"weft/heat"
+	"weft/heat/throttle"
 	"weft/plan"
 	"weft/vindex"
 )
@@ -87,5 +89,55 @@ func TestWatch(t *testing.T) {
 				t.Errorf("%q in %s: %q", value, name.Database, got)
 			}
 		}
+	}
+}
+
+// A limited key is found by its spelling, not by its hash, and a limited bucket by any key that is in it.
+func TestLimits(t *testing.T) {
+	table := declare(t, "hash", nil, 64, column{"k", datum.Int8})
+	table.Colocation = 9
+	id, spelling, err := NameKey(table.Vindex, []datum.Key{datum.IntegerKey(7)})
+	if err != nil || string(spelling) != "7" {
+		t.Fatalf("%q, %v", spelling, err)
+	}
+	rule := func(target throttle.Target) *throttle.Live {
+		return throttle.NewLive(throttle.Rule{Target: target, Limit: throttle.Limit{Refuse: true}}, nil, nil, time.Time{})
+	}
+	bucket := vindex.ID(id).Bucket(6)
+	limits := throttle.NewTable([]*throttle.Live{
+		rule(throttle.Target{Kind: throttle.Key, Database: "app", Group: 9, ID: id, Value: []byte("7")}),
+		rule(throttle.Target{Kind: throttle.Key, Database: "app", Group: 9, ID: id, Value: []byte("4294967303")}),
+		rule(throttle.Target{Kind: throttle.Bucket, Database: "app", First: int32(bucket), Last: int32(bucket), Buckets: 64}),
+	}).Places
+	for text, want := range map[string]throttle.Set{
+		"SELECT 7": 1 | 4, "SELECT '7'": 1 | 4, "SELECT 8": 0, "SELECT 8, 9, 10, 11, 12, 7": 1 | 4,
+	} {
+		a := scanned(t, text)
+		a.Limits, a.Database = limits, "app"
+		var all []plan.Source
+		for i := range a.Literals {
+			all = append(all, lit(i))
+		}
+		var b Binder
+		if _, err := b.Bind(keyed(table, sets(set(all...))), cluster(64, 4), a); err != nil || b.Limited() != want {
+			t.Errorf("%s: %b, %v", text, b.Limited(), err)
+		}
+		a.Database = "other"
+		if _, err := b.Bind(keyed(table, sets(set(all...))), cluster(64, 4), a); err != nil || b.Limited() != 0 {
+			t.Errorf("%s elsewhere: %b, %v", text, b.Limited(), err)
+		}
+	}
+	two := declare(t, "composite", vindex.Params{"bits": []any{6, 58}}, 64, column{"k", datum.Text}, column{"d", datum.Text})
+	text := func(value string) datum.Key {
+		k, err := two.Vindex.Columns()[0].Store(datum.Literal([]byte(value)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	_, one, _ := NameKey(two.Vindex, []datum.Key{text("a"), text("b, c")})
+	_, other, _ := NameKey(two.Vindex, []datum.Key{text("a, b"), text("c")})
+	if string(one) == string(other) {
+		t.Errorf("two keys are spelled %q", one)
 	}
 }
