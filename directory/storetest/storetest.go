@@ -40,6 +40,9 @@ func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 		"big":              testBig,
 		"acknowledge late": testAcknowledgeLate,
 		"clear":            testClear,
+		"throttles":        testThrottles,
+		"throttle ends":    testThrottleEnds,
+		"throttle bound":   testThrottleBound,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
