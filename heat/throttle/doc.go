@@ -14,5 +14,7 @@
 //     rules the strictest decides. Charge counts a statement that may not wait.
 //  5. A limit of the cluster is split over the proxies by what their clients ask for: see Part.
 //
+// Adjust makes the automatic rules of a second from what is hot.
+//
 // Start reading at Rule, then Ask.
 package throttle
