@@ -35,6 +35,9 @@ type User struct {
 	// are at most, when clients wait for a shard. Empty: normal.
 	Priority string `yaml:"priority,omitempty"`
 
+	// Exempt: no throttle delays or refuses the user's statements.
+	Exempt bool `yaml:"exempt,omitempty"`
+
 	// Role is the user's role on the shards. Empty: Name.
 	Role string `yaml:"role,omitempty"`
 

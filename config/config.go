@@ -219,7 +219,20 @@ type Heat struct {
 	Samples int `yaml:"samples"`
 	// Keys says whether the values of hot keys are shown: KeysShown or KeysHashed.
 	Keys string `yaml:"keys"`
+	// Throttle says what becomes of automatic throttles: ThrottleOff, ThrottleObserve or ThrottleAuto.
+	Throttle string `yaml:"throttle"`
+	// MaxThrottles is how many there may be at a time, and ThrottleFor how long each lasts unless it
+	// is still needed.
+	MaxThrottles int           `yaml:"max_throttles"`
+	ThrottleFor  time.Duration `yaml:"throttle_for"`
 }
+
+// What becomes of automatic throttles.
+const (
+	ThrottleOff     = "off"     // there are none
+	ThrottleObserve = "observe" // they count what they would do, and do nothing
+	ThrottleAuto    = "auto"    // they delay and refuse statements
+)
 
 // What weft.hot_keys shows of keys.
 const (
@@ -278,7 +291,7 @@ func Default() Config {
 		Log: Log{Level: "info", Format: "text"},
 
 		Statements: Statements{MaxBytes: 16 << 20},
-		Heat:       Heat{Samples: 2000, Keys: KeysShown},
+		Heat:       Heat{Samples: 2000, Keys: KeysShown, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second},
 		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weft/heat/throttle"
 )
 
 // clusterName is a part of an etcd key.
@@ -63,6 +65,11 @@ func (c Config) problems() Problems {
 	c.Statements.problems(&ps)
 	ps.between("heat.samples", c.Heat.Samples, 0, 100_000)
 	ps.choice("heat.keys", c.Heat.Keys, KeysShown, KeysHashed)
+	ps.choice("heat.throttle", c.Heat.Throttle, ThrottleOff, ThrottleObserve, ThrottleAuto)
+	ps.between("heat.max_throttles", c.Heat.MaxThrottles, 0, throttle.MaxAutomatic)
+	if c.Heat.ThrottleFor < 2*time.Second || c.Heat.ThrottleFor > time.Hour {
+		ps.add("heat.throttle_for", "must be from 2s to 1h")
+	}
 	c.Tracing.problems(&ps)
 	if c.Log.SlowStatement < 0 {
 		ps.add("log.slow_statement", "must not be negative")

@@ -24,6 +24,10 @@ type Control interface {
 	// PauseMoves pauses all jobs that carry rows, ResumeMoves lets them go on. Both return how many.
 	PauseMoves(ctx context.Context) (int, error)
 	ResumeMoves(ctx context.Context) (int, error)
+	// ThrottleShard limits the statements of a shard per second for a while, and returns the id of the limit. Unthrottle
+	// ends a limit.
+	ThrottleShard(ctx context.Context, shard, rate, lasts string) (int64, error)
+	Unthrottle(ctx context.Context, id string) error
 }
 
 // command is one that is no view.
@@ -32,23 +36,35 @@ type command struct {
 	help string
 	// columns are those of its answer, nil for none.
 	columns []Column
-	run     func(ctx context.Context, c Control, arg string) (Table, error)
+	run     func(ctx context.Context, c Control, args []string) (Table, error)
+}
+
+// one is a command with one argument at most.
+func one(run func(ctx context.Context, c Control, arg string) (Table, error)) func(context.Context, Control, []string) (Table, error) {
+	return func(ctx context.Context, c Control, args []string) (Table, error) {
+		if len(args) == 0 {
+			return run(ctx, c, "")
+		}
+		return run(ctx, c, args[0])
+	}
 }
 
 var commands []command
 
 func init() {
 	commands = []command{
-		{"SHOW VERSION", "weft's version", []Column{{"version", Text}}, showVersion},
-		{"SHOW HELP", "this list", []Column{{"command", Text}, {"does", Text}}, showHelp},
-		{"PAUSE", "let no transaction begin, and wait for those that run; clients wait", nil, pause},
-		{"RESUME", "go on after PAUSE or DRAIN SHARD", nil, resume},
-		{"DRAIN SHARD name", "PAUSE for one shard: its connections are closed when they are free", nil, pause},
-		{"RESUME SHARD name", "go on after DRAIN SHARD", nil, resume},
-		{"PAUSE MOVES", "let no job of the cluster carry rows to other shards", nil, pauseMoves},
-		{"RESUME MOVES", "let all jobs that are paused go on", nil, resumeMoves},
-		{"RELOAD", "read weft.yaml again", nil, reload},
-		{"KILL id", "end a client's session; SHOW CLIENTS has the ids", nil, kill},
+		{"SHOW VERSION", "weft's version", []Column{{"version", Text}}, one(showVersion)},
+		{"SHOW HELP", "this list", []Column{{"command", Text}, {"does", Text}}, one(showHelp)},
+		{"PAUSE", "let no transaction begin, and wait for those that run; clients wait", nil, one(pause)},
+		{"RESUME", "go on after PAUSE or DRAIN SHARD", nil, one(resume)},
+		{"DRAIN SHARD name", "PAUSE for one shard: its connections are closed when they are free", nil, one(pause)},
+		{"RESUME SHARD name", "go on after DRAIN SHARD", nil, one(resume)},
+		{"PAUSE MOVES", "let no job of the cluster carry rows to other shards", nil, one(pauseMoves)},
+		{"RESUME MOVES", "let all jobs that are paused go on", nil, one(resumeMoves)},
+		{"RELOAD", "read weft.yaml again", nil, one(reload)},
+		{"KILL id", "end a client's session; SHOW CLIENTS has the ids", nil, one(kill)},
+		{"THROTTLE SHARD name RATE n FOR time", "limit the statements of a shard per second, for a while such as 5m", throttleColumns, throttleShard},
+		{"UNTHROTTLE id", "end a limit; SHOW THROTTLES has the ids", nil, one(unthrottle)},
 	}
 }
 
@@ -75,8 +91,8 @@ func Run(ctx context.Context, line string, c Control) (Table, error) {
 		return t, nil
 	}
 	for _, cmd := range commands {
-		if arg, ok := cmd.match(words); ok {
-			return cmd.run(ctx, c, arg)
+		if args, ok := cmd.match(words); ok {
+			return cmd.run(ctx, c, args)
 		}
 	}
 	return Table{}, unknown(words)
@@ -95,20 +111,20 @@ func shown(words []string) *View {
 	return nil
 }
 
-// match returns the argument that stands behind a command.
-func (cmd command) match(words []string) (arg string, ok bool) {
+// match returns the arguments of a command.
+func (cmd command) match(words []string) (args []string, ok bool) {
 	want := strings.Fields(cmd.name)
 	if len(want) != len(words) {
-		return "", false
+		return nil, false
 	}
 	for i, w := range want {
 		if strings.ToUpper(w) != w {
-			arg = words[i]
+			args = append(args, strings.Trim(words[i], `"'`))
 		} else if !strings.EqualFold(w, words[i]) {
-			return "", false
+			return nil, false
 		}
 	}
-	return strings.Trim(arg, `"'`), true
+	return args, true
 }
 
 // unknown refuses a command, and says what was meant if that is clear.
@@ -121,6 +137,8 @@ func unknown(words []string) error {
 	switch strings.ToUpper(words[0]) {
 	case "DRAIN", "KILL":
 		return e.WithHint("Say DRAIN SHARD with the name of a shard (SHOW SHARDS), or KILL with the id of a client (SHOW CLIENTS).")
+	case "THROTTLE", "UNTHROTTLE":
+		return e.WithHint("Say THROTTLE SHARD name RATE 100 FOR 5m, or UNTHROTTLE with the id of a throttle (SHOW THROTTLES). weft.throttle in any other database has all limits.")
 	case "SELECT", "WITH", "TABLE", "VALUES", "INSERT", "UPDATE", "DELETE", "COPY", "EXPLAIN":
 		return e.WithHint("This is weft's admin database, which knows no SQL: SHOW HELP lists its commands. The same is in tables of every other database: SELECT * FROM weft.shards.")
 	}

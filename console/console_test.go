@@ -97,6 +97,18 @@ func (*source) Warnings(_ context.Context, values bool) []console.Warning {
 	}
 }
 
+func (*source) Throttles(_ context.Context, values bool) []console.Throttle {
+	key := "key (hidden) of t"
+	if values {
+		key = `key <b>7</b>\u0001 of t`
+	}
+	return []console.Throttle{
+		{ID: 1, Kind: "key", Target: key, Database: "app", Class: "any", Allows: "200/s", MaxWait: 500, Mode: "enforce", Origin: "manual", Reason: "why", By: "root", Created: since, Expires: since, Demand: 1.5, Passed: 1, Delayed: 2, Refused: 3, DelayP99: 4},
+		{ID: 2, Kind: "username", Target: "user b", User: "b", Class: "read", Allows: "nothing", Mode: "observe", Origin: "automatic", Created: since, Expires: since},
+		{ID: 3, Kind: "database", Target: "database other", Database: "other", Class: "any", Allows: "2 at a time", Created: since, Expires: since},
+	}
+}
+
 func (*source) Heat(_ context.Context, values bool) console.Heat {
 	w := console.Work{Reads: 4, Writes: 1, Failed: 0.5, Rows: 9, Bytes: 100, Busy: 2.5}
 	key := ""
@@ -113,6 +125,16 @@ func (*source) Heat(_ context.Context, values bool) console.Heat {
 		Shards:     []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4, Active: &console.Active{CPU: 5, Lock: 6, IO: 7}, Finding: console.Finding{Verdict: "saturated"}}},
 		Skews:      []console.Skew{{Database: "app", Class: "read", Evenness: 0.5, Effective: 3, Buckets: 8, Gini: 0.4, TopBucket: 3, TopShare: 0.5, TopKey: 0.25, ShardsOverMean: 2, CrossShard: 0.1, Scatter: 0.05, TwoPhase: 0.01}, {Database: "other", TopBucket: -1}},
 	}
+}
+
+func (s *source) ThrottleShard(_ context.Context, shard, rate, lasts string) (int64, error) {
+	s.did = append(s.did, "throttle "+shard+" "+rate+" "+lasts)
+	return 7, nil
+}
+
+func (s *source) Unthrottle(_ context.Context, id string) error {
+	s.did = append(s.did, "unthrottle "+id)
+	return nil
 }
 
 func (s *source) PauseMoves(context.Context) (int, error) {
@@ -191,6 +213,7 @@ func TestShow(t *testing.T) {
 		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4|5|6|7|saturated|\n"},
 		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01\nother||0|0|0|0||"},
 		{"SHOW WARNINGS", "a1|2024-02-03 03:05:06.000007+00|warning|key 7|key 7 is hot: true||SELECT 1\nb2|"},
+		{"SHOW THROTTLES", `1|key <b>7</b>\u0001 of t|app|any|200/s|500||enforce|manual|why|root|2024-02-03 03:05:06.000007+00|2024-02-03 03:05:06.000007+00|1.5|1|2|3|4` + "\n2|user b|"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {
 		got, err := console.Run(t.Context(), tc.line, &source{})
@@ -295,6 +318,10 @@ func TestViewer(t *testing.T) {
 		"|2024-02-03 03:05:06.000007+00|warning|shard a|shard a is saturated|more|\n" {
 		t.Errorf("weft.warnings:\n%s", got)
 	}
+	if got := text(console.Named("throttles").Table(t.Context(), src, viewer)); !strings.HasPrefix(got, "1|<insufficient privilege>|app|any|200/s|500||enforce|manual|<insufficient privilege>|<insufficient privilege>|") ||
+		!strings.Contains(got, "\n2|user b||read|nothing|") || strings.Contains(got, "other") {
+		t.Errorf("weft.throttles:\n%s", got)
+	}
 	if got := text(console.Named("settings").Table(t.Context(), src, console.Viewer{User: "b"})); strings.Contains(got, "6432") {
 		t.Errorf("settings are shown to everybody:\n%s", got)
 	}
@@ -320,7 +347,7 @@ func TestDo(t *testing.T) {
 	src := &source{}
 	for line, tag := range map[string]string{
 		"PAUSE": "PAUSE", "resume;": "RESUME", "Drain Shard s1": "DRAIN", `RESUME SHARD "s1"`: "RESUME", "RELOAD": "RELOAD", "KILL 8": "KILL",
-		"pause moves": "PAUSE", "RESUME MOVES;": "RESUME",
+		"UNTHROTTLE 7": "UNTHROTTLE", "pause moves": "PAUSE", "RESUME MOVES;": "RESUME",
 		"BEGIN": "BEGIN", "SET x = 1": "SET", "COMMIT": "COMMIT", "ROLLBACK": "ROLLBACK", "DISCARD ALL": "DISCARD ALL",
 	} {
 		got, err := console.Run(t.Context(), line, src)
@@ -336,6 +363,26 @@ func TestDo(t *testing.T) {
 		if !strings.Contains(did+",", want+",") {
 			t.Errorf("%q was not done: %s", want, did)
 		}
+	}
+}
+
+func TestThrottleShard(t *testing.T) {
+	src := &source{}
+	const line = `throttle shard "s1" rate 100 for 5m;`
+	got, err := console.Run(t.Context(), line, src)
+	if err != nil || got.Tag != "THROTTLE" || text(got) != "7\n" || strings.Join(src.did, ",") != "throttle s1 100 5m" {
+		t.Errorf("%+v %v, %v", got, err, src.did)
+	}
+	if cols, err := console.Describe(line); err != nil || len(cols) != 1 {
+		t.Errorf("described as %v, %v", cols, err)
+	}
+	for _, line := range []string{"THROTTLE s1", "UNTHROTTLE", "THROTTLE SHARD s1 RATE FOR 5m"} {
+		if _, err := console.Run(t.Context(), line, src); err == nil || !strings.Contains(pgerr.From(err).Hint, "THROTTLE SHARD name RATE 100 FOR 5m") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if _, err := console.Run(t.Context(), "UNTHROTTLE x", src); err == nil || pgerr.From(err).Code != pgerr.InvalidParameterValue {
+		t.Error(err)
 	}
 }
 

@@ -33,6 +33,9 @@ type Source interface {
 	Recordings() []Recording
 	// Warnings lists what is hot, slow or saturated; with values, it names keys by theirs.
 	Warnings(ctx context.Context, values bool) []Warning
+	// Throttles lists the limits in effect. It asks the other proxies what they have counted; with values, it
+	// names keys by theirs.
+	Throttles(ctx context.Context, values bool) []Throttle
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

@@ -93,7 +93,15 @@ var (
 		"record_stop":      {name: "record_stop"},
 		"recorded":         {name: "recorded", returns: []string{"proxy", "transaction"}},
 		"dismiss":          {name: "dismiss", params: []string{"id", "duration"}, needed: 1},
-		"schema_diff":      {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
+		"throttle": {
+			name: "throttle", returns: []string{"id"}, alias: []string{"table_name"},
+			params: []string{
+				"table", "key", "bucket", "shard", "statement", "username", "database", "application_name", "class", "rate", "concurrency", "share", "refuse",
+				"max_wait", "below", "mode", "duration", "reason",
+			},
+		},
+		"unthrottle":  {name: "unthrottle", params: []string{"id"}, needed: 1},
+		"schema_diff": {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{
 		"create_distributed_table": {

@@ -42,6 +42,16 @@ func (ps *portals) onBind(length int) error {
 		ps.s.lost.bindInLostTx(name, rest)
 		return ps.s.pipe.skip(length + 1)
 	}
+	if !routed {
+		f, _ := ps.s.prepared.parsed(name)
+		if err := ps.s.route.outset.passHome(f); err != nil {
+			if err := ps.s.lost.refuseBoundRead(err); err != nil {
+				return err
+			}
+			return ps.s.pipe.skip(length + 1)
+		}
+	}
+	ps.s.route.outset.afresh()
 	if routed {
 		ps.s.pipe.holdFrame()
 		done, err := ps.routeBind(portal, name, &rest)

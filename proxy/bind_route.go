@@ -21,8 +21,10 @@ func (ps *portals) chooseBind(r *router, pl *plan.Plan, text []byte, f *parser.F
 		if r.args.Params = params; !ok || params.Len() != len(pl.Params) {
 			how = asMisfit
 		}
+	} else if params, ok := executor.DecodeParams(bind); ok {
+		r.args.Params = params // for the outset: a gathered statement decodes them when it is executed
 	}
-	return ps.s.route.choose(r, pl, text, f, how)
+	return ps.s.route.outset.choose(r, pl, text, f, how)
 }
 
 // routeBind finds the backend for a Bind and makes it the one at hand. done says that there

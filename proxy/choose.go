@@ -16,7 +16,7 @@ type choice struct {
 
 // choose decides what is to be done with a text of that plan, and takes the steps on the way:
 // it draws values, looks at keys and makes lookup entries. r.args has the text, and the values
-// of a Bind.
+// of a Bind. Statements come here by outset.choose.
 func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, how manner) (choice, error) {
 	in := standing{how: how, open: rt.s.tx.isOpen(), clocked: rt.s.tx.isOpen() && rt.s.tx.clock != nil, late: p.Timed && rt.s.tx.late(rt.s.lane)}
 	var at *pool.Lane
@@ -72,10 +72,16 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	}
 	rt.touch.routed = rt.snap
 	r.args.Watch, r.args.Database = rt.s.srv.counts.heat.watch.Load(), rt.s.db.Name
+	if r.rules != nil {
+		r.args.Limits = r.rules.Places
+	}
 	shards, err := r.bind.Bind(p, rt.snap, &r.args)
-	r.args.Watch = nil // sessions of other databases borrow the router too
+	r.args.Watch, r.args.Limits = nil, nil // sessions of other databases borrow the router too
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.rules != nil {
+		r.noteFound(shards, rt.snap)
 	}
 	if in.how != asParse {
 		rt.s.account.noteUsed(r.bind.Used(), p.Writes)

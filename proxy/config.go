@@ -13,6 +13,7 @@ import (
 	"weft/auth"
 	"weft/console"
 	"weft/directory"
+	"weft/heat/throttle"
 	"weft/pool"
 	"weft/schema"
 	"weft/span"
@@ -121,6 +122,12 @@ type Heat struct {
 	Hashed bool
 	// History says that the work of buckets is remembered for a day.
 	History bool
+	// Throttles keeps throttles. Nil: there are none. It does not change while the proxy runs.
+	Throttles directory.Throttles
+	// Throttle says what becomes of automatic throttles.
+	Throttle throttle.Auto
+	// Exempt are the users whose statements no throttle concerns.
+	Exempt map[string]bool
 }
 
 // Gather holds the defaults of weft's own session parameters.

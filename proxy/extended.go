@@ -136,6 +136,11 @@ func (s *Session) onParse(body []byte) error {
 		s.pipe.noteCall()
 		return s.prepared.keepParse(body)
 	}
+	if s.held.conn == nil {
+		if err := s.route.outset.passHome(facts); err != nil {
+			return s.lost.refuseParse(p.Name, err)
+		}
+	}
 	return s.parseHere(p, body, facts, nil)
 }
 

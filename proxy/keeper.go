@@ -1,6 +1,9 @@
 package proxy
 
-import "weft/proxy/vigil"
+import (
+	"weft/proxy/throttler"
+	"weft/proxy/vigil"
+)
 
 // keeper does the work of a proxy that no client asks for: it goes on with moves of tables,
 // and keeps what weft has installed on the shards up to date.
@@ -18,8 +21,9 @@ type keeper struct {
 	// shares is how many of the shards' connections this proxy may take.
 	shares shares
 	vigil  *vigil.Vigil // other proxies that may hang
-	// verdicts is what is found to be hot.
-	verdicts verdicts
-	guard    gateGuard
-	copies   copies
+	// verdicts is what is found to be hot, and throttles is what is limited.
+	verdicts  verdicts
+	throttles *throttler.Throttler
+	guard     gateGuard
+	copies    copies
 }

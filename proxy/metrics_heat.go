@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/heat"
+	"weft/heat/throttle"
 	"weft/heat/verdict"
 )
 
@@ -18,12 +19,13 @@ var (
 	descHeatSamples = prometheus.NewDesc("weft_heat_samples_total", "Statements that were sampled.", nil, nil)
 	descHeatDropped = prometheus.NewDesc("weft_heat_dropped_total", "Samples for which there was no room.", nil, nil)
 	descHot         = prometheus.NewDesc("weft_hot", "Things that are hot now, the same through every proxy.", []string{"kind"}, nil)
+	descThrottled   = prometheus.NewDesc("weft_throttled_total", "Statements that throttles have delayed or refused, or would have.", []string{"origin", "kind", "action"}, nil)
 	descSkew        = prometheus.NewDesc("weft_skew", "How evenly the work that this proxy has in a database is spread over buckets.", []string{"database", "what"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descSkew} {
+	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descSkew} {
 		ch <- d
 	}
 }
@@ -55,6 +57,9 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, kind := range verdict.Kinds {
 		send(descHot, prometheus.GaugeValue, hot[kind], string(kind))
 	}
+	c.srv.keeper.throttles.Metrics().Each(func(o throttle.Origin, k throttle.Kind, action string, n int64) {
+		send(descThrottled, prometheus.CounterValue, float64(n), string(o), string(k), action)
+	})
 	v := heatView{report: w.report(false), snap: snap}
 	for _, s := range v.skews() {
 		if s.Class != "all" {

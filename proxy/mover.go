@@ -80,6 +80,10 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return nil, u.s.route.resetStatements(ctx)
 	case "record", "record_stop", "recorded":
 		return tapeCall{u.s}.run(ctx, f.Name, args)
+	case "throttle":
+		return throttleCall{u.s}.throttle(ctx, args)
+	case "unthrottle":
+		return nil, throttleCall{u.s}.unthrottle(ctx, args)
 	case "dismiss":
 		return nil, dismissCall{u.s}.run(ctx, args)
 	case "verify_lookup":

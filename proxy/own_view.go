@@ -118,21 +118,27 @@ func (rt *routing) spreadRows(view *console.View, src adminSource, viewer consol
 // superusers and members of pg_read_all_stats, which pg_monitor is, and users of the admin
 // database. The login role counts, not a role that the client has SET.
 func (rt *routing) monitors(ctx context.Context) bool {
-	if rt.s.srv.isAdmin(rt.s.login.user) {
+	return hasRights(ctx, rt.s, "pg_read_all_stats")
+}
+
+// hasRights reports whether a client has the rights of a predefined role, as a superuser, a member of it or one of
+// the users of the admin database.
+func hasRights(ctx context.Context, s *Session, of string) bool {
+	if s.srv.isAdmin(s.login.user) {
 		return true
 	}
-	c, err := rt.s.srv.dialService(ctx, rt.s.srv.cfg.Snapshot().Home, rt.s.db.Name)
+	c, err := s.srv.dialService(ctx, s.srv.cfg.Snapshot().Home, s.db.Name)
 	if err != nil {
-		rt.s.log.Warn("cannot ask for the rights of a user", "user", rt.s.login.user, "err", err)
+		s.log.Warn("cannot ask for the rights of a user", "user", s.login.user, "err", err)
 		return false
 	}
 	defer c.Terminate()
-	name := rt.s.lane.Role() // the role that the session has on every backend
+	name := s.lane.Role() // the role that the session has on every backend
 	if name == "" {
-		name = rt.s.lane.LoginRole()
+		name = s.lane.LoginRole()
 	}
 	role := quote.Literal(name)
-	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
+	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, " + quote.Literal(of) + ", 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }
 

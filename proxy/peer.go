@@ -5,6 +5,7 @@ import (
 
 	"weft/console"
 	"weft/proxy/peer"
+	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 	"weft/tally"
 )
@@ -29,6 +30,8 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		return json.Marshal(s.moving.holds.blockers())
 	case q.Verdicts:
 		return json.Marshal(s.keeper.verdicts.state(q.All))
+	case q.Throttles:
+		return json.Marshal(throttler.Figures(s.keeper.throttles.Table().All()))
 	case q.Dismiss != "":
 		s.keeper.verdicts.judge.Dismiss(q.Dismiss, seconds(q.Seconds))
 	case q.Tape != nil:

@@ -46,6 +46,7 @@ func (s *Session) query(body []byte) error {
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
 	s.prepared.unnamed.valid = false // a simple query drops the unnamed statement
+	s.route.outset.afresh()
 	if s.implicit.isOpen() && (!ok || len(rest) > 0) {
 		s.client.Consume(wire.HeaderLen + len(body))
 		return s.afterQuery(s.implicit.refuseInPipe())
@@ -68,6 +69,10 @@ func (s *Session) query(body []byte) error {
 	}
 	if s.lost.is() {
 		return s.afterQuery(s.lost.queryInLostTx(text, facts, len(body)))
+	}
+	if err := s.route.outset.passHome(facts); err != nil {
+		s.client.Consume(wire.HeaderLen + len(body))
+		return s.afterQuery(s.lost.refuseRead(err))
 	}
 	return s.afterQuery(s.runQuery(text, facts, len(body)))
 }

@@ -127,7 +127,8 @@ func (l *loss) ofClient() bool {
 // isOfShard reports whether an error says that a shard cannot be used.
 func isOfShard(err error) bool {
 	e := pgerr.From(err)
-	return leavesDoubt(err, e) && e.Code != pgerr.FeatureNotSupported || e.Code == pgerr.QueryCanceled
+	return leavesDoubt(err, e) && e.Code != pgerr.FeatureNotSupported || e.Code == pgerr.QueryCanceled ||
+		e.Code == pgerr.ConfigurationLimitExceeded || e.Code == pgerr.InsufficientResources
 }
 
 // refusedHere refuses a simple query after a backend has been involved. An open transaction

@@ -9,6 +9,7 @@ import (
 
 	"weft/directory"
 	"weft/executor"
+	"weft/heat/throttle"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -22,6 +23,13 @@ type router struct {
 	scan parser.Scanner
 	bind executor.Binder
 	args executor.Args
+
+	// rules are the throttles in effect, nil for none. limited are those about keys and buckets that
+	// concern the statement, and visits are the shards of its keys, if sought.
+	rules   *throttle.Table
+	limited throttle.Set
+	visits  []string
+	sought  bool // the keys have been looked at
 }
 
 // read scans a text and returns what it does to the session.
@@ -255,7 +263,7 @@ func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) 
 		return rt.refuseQuery(err, n)
 	}
 	r.takeQuery(text, rt.s.record.scanOptions())
-	d, err := rt.choose(r, p, text, f, asQuery)
+	d, err := rt.outset.choose(r, p, text, f, asQuery)
 	if err != nil {
 		return rt.refuseQuery(rt.s.record.refusedText(text, nil, err), n)
 	}

@@ -23,6 +23,7 @@ type routing struct {
 	envFor    *pool.Settings // the settings that env was made of
 	roleAsked time.Time      // when the rights of env's role were asked for
 	touch     touching       // what the transaction touches while rows change shards
+	outset    outset         // where transactions begin
 }
 
 // forgetNames notes that names may mean other relations from now on, such as temporary ones. The

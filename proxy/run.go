@@ -21,6 +21,7 @@ type run struct {
 	rows   int64
 	bytes  int64 // that went to the client
 	queued int64 // how long it has waited for backends
+	held   int64 // how long it has waited at the outset
 	usage  usage
 	shards int32
 	limit  int32 // the row limit of an Execute
@@ -93,8 +94,8 @@ func (a *account) beginExecute(body []byte) {
 		a.shown.Store(f)
 		a.shownAt.Store(t)
 	}
-	a.run, a.shards = run{facts: f, began: t, usage: at, queued: a.warm.queued}, a.shards[:0]
-	a.warm.queued = 0
+	a.run, a.shards = run{facts: f, began: t, usage: at, queued: a.warm.queued, held: a.warm.held}, a.shards[:0]
+	a.warm.queued, a.warm.held = 0, 0
 	if len(rest) == 4 {
 		a.run.limit = int32(rest[0])<<24 | int32(rest[1])<<16 | int32(rest[2])<<8 | int32(rest[3])
 	}
@@ -158,7 +159,8 @@ func (a *account) endRun() {
 	}
 	now := tally.Now()
 	a.run = run{}
-	if r.queued += a.warm.queued; r.simple {
+	r.queued, r.held = r.queued+a.warm.queued, r.held+a.warm.held
+	if r.simple {
 		r.usage = a.warm.usage
 	}
 	sh := a.shard

@@ -74,7 +74,7 @@ func newSession(srv *Server, client *wire.Stream, startup *wire.Packet, user, da
 	s := &Session{srv: srv, client: client, login: login{user: user, startup: startup, started: time.Now()}}
 	s.out.s, s.prepared.s, s.portals.s, s.record.s, s.drawn.s, s.account.s, s.reach.s = s, s, s, s, s, s, s
 	s.held.s, s.pipe.s, s.implicit.s, s.tx.s, s.commit.s, s.lost.s = s, s, s, s, s, s
-	s.route.s, s.route.touch.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s, s
+	s.route.s, s.route.touch.s, s.route.outset.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s, s, s
 	s.copy.s, s.gather.explain.s, s.every.s, s.util.s = s, s, s, s
 	s.reach.cancelled = make(chan struct{}, 1)
 	s.account.owner = tally.Owner{User: user, Database: database}
@@ -236,6 +236,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 		s.account.allowance.end(&s.srv.budget)
 	}
 	s.route.touch.rest()
+	s.route.outset.rest()
 	for {
 		if typ, length, ok := s.client.Header(); ok {
 			return typ, length, nil
@@ -404,6 +405,7 @@ func (o *answers) tellReady() {
 func (s *Session) close() {
 	s.reach.inbox.close()
 	s.account.allowance.end(&s.srv.budget)
+	s.route.outset.leave()
 	if s.db == nil {
 		return // a session of the console
 	}
@@ -464,6 +466,9 @@ func (o *answers) refuse(err error) error {
 func leavesDoubt(err error, e *pgerr.Error) bool {
 	if errors.Is(err, pool.ErrLost) || e.Code == pgerr.FeatureNotSupported {
 		return true
+	}
+	if e.Code == pgerr.ConfigurationLimitExceeded || e.Code == pgerr.InsufficientResources {
+		return false // a throttle, or overload: nothing has been sent
 	}
 	class := e.Code[:min(2, len(e.Code))]
 	return class == "53" || class == "57" && e.Code != pgerr.QueryCanceled || class == "08" && e.Code != pgerr.ProtocolViolation

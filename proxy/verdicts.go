@@ -43,6 +43,7 @@ func newVerdicts(s *Server) verdicts {
 		On:      func() bool { return s.conf().Heat.Samples > 0 },
 		Proxies: v.proxies, Ask: v.ask, Facts: v.facts, Word: v.word,
 		Guarded: func(f func()) func() { return s.guarded("verdicts", f) },
+		Judged:  s.adjustThrottles,
 	})
 	return v
 }

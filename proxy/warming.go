@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"slices"
+	"time"
 
 	"weft/heat"
 	"weft/parser"
@@ -14,9 +15,9 @@ import (
 type warming struct {
 	meter heat.Meter
 	// usage is what the statement uses that was routed last, and queued how long it has waited for
-	// a backend.
-	usage  usage
-	queued int64
+	// a backend, and held how long at the outset.
+	usage        usage
+	queued, held int64
 	// portal is the named portal that is being bound, nil for the unnamed one.
 	portal *namedPortal
 	others *otherKeys
@@ -44,7 +45,7 @@ type otherKeys struct {
 }
 
 // begin forgets what the statement before has used.
-func (w *warming) begin() { w.usage, w.queued, w.portal = usage{}, 0, nil }
+func (w *warming) begin() { w.usage, w.queued, w.held, w.portal = usage{}, 0, 0, nil }
 
 // noteUsed notes the keys that the statement which is being routed uses.
 func (a *account) noteUsed(keys []heat.Key, write bool) {
@@ -105,12 +106,34 @@ func (a *account) warmed(r *run, sh *pool.Shard, took int64) {
 		return
 	}
 	w := &a.warm
-	busy := max(took-r.queued, 0)
+	busy := max(took-r.queued-r.held, 0)
+	if o := &a.s.route.outset; len(o.spends) > 0 {
+		o.spent(sh, time.Duration(busy))
+	}
 	cost, rate := heat.Cost(busy, r.bytes), a.s.srv.counts.heat.sampler.Rate()
 	if w.meter.Spend(cost, rate) {
 		a.sample(r, sh, busy, w.meter.Weigh(cost, rate))
 	}
 }
+
+// noteRefused counts a statement that was refused at the outset as work that clients ask for: otherwise a
+// throttle would hide the heat that it is there for. Such statements keep a backend busy for so long.
+func (a *account) noteRefused(d *departure, busy time.Duration) {
+	w := &a.warm
+	cost, rate := heat.Cost(int64(busy), 0), a.s.srv.counts.heat.sampler.Rate()
+	if !w.meter.Spend(cost, rate) {
+		return
+	}
+	r, sh := run{facts: d.facts, usage: w.usage, kind: tally.Shard, failed: true}, (*pool.Shard)(nil)
+	if r.usage.write = r.usage.write || d.writes; d.lane != nil {
+		sh = d.lane.Shard()
+	}
+	a.sample(&r, sh, int64(busy), w.meter.Weigh(cost, rate))
+}
+
+// noteHeld notes that the statement under way has waited at the outset for so long. It has not waited for the
+// shard, which may have much room.
+func (a *account) noteHeld(d time.Duration) { a.warm.held += int64(d) }
 
 // sample keeps a statement as a sample.
 func (a *account) sample(r *run, sh *pool.Shard, busy int64, weight float64) {

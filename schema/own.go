@@ -51,6 +51,7 @@ var ownSteps = []string{
 	sqlFile("own/18_hot_statements"),
 	sqlFile("heat") + sqlFile("own/19_warnings"),
 	sqlFile("own/20_recording"),
+	sqlFile("own/21_throttles"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

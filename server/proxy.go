@@ -6,6 +6,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/directory"
+	"weft/heat/throttle"
 	"weft/proxy"
 )
 
@@ -18,6 +19,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 	cfg := p.proxyConfig()
 	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Current, cfg.Proxy = snapshot, dir, p.current, p.current, p.id
 	cfg.Secret = p.secret
+	cfg.Heat.Throttles, _ = p.store.(directory.Throttles)
 	cfg.Settings, cfg.Reload, cfg.Metrics, cfg.Tracer = p.settings, p.reload, metrics, p.tracer
 	p.current.ClearByHand()
 	srv, err := proxy.New(cfg)
@@ -51,12 +53,28 @@ func (p parts) proxyConfig() proxy.Config {
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
 		Memory:                int64(cfg.Limits.Memory),
 		Statements:            proxy.Statements{Bytes: int64(cfg.Statements.MaxBytes), Slow: cfg.Log.SlowStatement},
-		Heat:                  proxy.Heat{Samples: cfg.Heat.Samples, Hashed: cfg.Heat.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard()},
+		Heat:                  heatConfig(cfg),
 		Version:               p.opt.Version,
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,
 		Panics:                p.opt.panics,
 	}
+}
+
+// heatConfig is what the configuration says of hot keys and of throttles.
+func heatConfig(cfg config.Config) proxy.Heat {
+	h, users := cfg.Heat, cfg.Auth.Users
+	modes := map[string]throttle.Mode{config.ThrottleObserve: throttle.Observe, config.ThrottleAuto: throttle.Enforce}
+	out := proxy.Heat{
+		Samples: h.Samples, Hashed: h.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard(), Exempt: map[string]bool{},
+		Throttle: throttle.Auto{Mode: modes[h.Throttle], Max: h.MaxThrottles, Lasts: h.ThrottleFor},
+	}
+	for i := range users {
+		if users[i].Exempt {
+			out.Exempt[users[i].Name] = true
+		}
+	}
+	return out
 }
 
 // userClients are the bounds of users who have their own.

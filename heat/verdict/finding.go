@@ -96,6 +96,11 @@ type Finding struct {
 // Warns reports whether a warning is due. A warm thing hurts nobody.
 func (f *Finding) Warns() bool { return f.Verdict != Warm }
 
+// Presses reports whether a shard that is found to be saturated is so at this moment. A finding outlasts the moment.
+func (f *Finding) Presses() bool {
+	return f.Verdict == Saturated && (f.Wait*1e6 >= longWait || f.Cores > 0 && f.CPU >= perCore*f.Cores)
+}
+
 // WarningID names the warning about a thing. It is the same in all processes, and tells nothing of the
 // value of a key but its bucket.
 func (f *Finding) WarningID() string {

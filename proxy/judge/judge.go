@@ -23,7 +23,7 @@ const (
 	askTimeout = 900 * time.Millisecond
 )
 
-// Config is what a Judge needs. All fields are required.
+// Config is what a Judge needs. All fields but Judged are required.
 type Config struct {
 	// Self is the ID of this proxy.
 	Self string
@@ -40,6 +40,8 @@ type Config struct {
 	Word func(ctx context.Context, shard string) (verdict.Word, error)
 	// Guarded returns f for a goroutine that may panic.
 	Guarded func(f func()) func()
+	// Judged is called by the proxy that judges, with what it has found in this second. Nil: nobody acts on it.
+	Judged func(ctx context.Context, facts *verdict.Facts, found []verdict.Finding)
 }
 
 // Judge finds what is hot, or knows it from the proxy that does. State and Dismiss may be called by
@@ -159,6 +161,9 @@ func (j *Judge) judge(ctx context.Context) {
 	}
 	for i := range ended {
 		j.tell(slog.LevelInfo, "a warning has ended", &ended[i], before.Dismissed)
+	}
+	if j.cfg.Judged != nil {
+		j.cfg.Judged(ctx, facts, found)
 	}
 }
 

@@ -55,6 +55,8 @@ type Question struct {
 	Tape     *Tape  `json:"tape,omitempty"`
 	TapeStop string `json:"tape_stop,omitempty"`
 	Taped    string `json:"taped,omitempty"`
+	// Throttles: what was counted of each throttle.
+	Throttles bool `json:"throttles,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
 }
