@@ -109,7 +109,7 @@ func (*source) Throttles(_ context.Context, values bool) []console.Throttle {
 	}
 }
 
-func (*source) Heat(_ context.Context, values bool) console.Heat {
+func (*source) Heat(_ context.Context, _ console.Aspect, values bool) console.Heat {
 	w := console.Work{Reads: 4, Writes: 1, Failed: 0.5, Rows: 9, Bytes: 100, Busy: 2.5}
 	key := ""
 	if values {

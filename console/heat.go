@@ -19,6 +19,18 @@ type Heat struct {
 	Skews      []Skew
 }
 
+// Aspect is a field of Heat.
+type Aspect uint8
+
+// The aspects.
+const (
+	HeatKeys Aspect = iota
+	HeatStatements
+	HeatBuckets
+	HeatShards
+	HeatSkews
+)
+
 // Work is an amount of work per second.
 type Work struct {
 	Reads, Writes, Failed, Rows, Bytes float64
@@ -238,7 +250,7 @@ func row(first []any, w Work, last ...any) []any {
 // hotKeyRows shows values of keys, which are data, only to those who may see all.
 func hotKeyRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
-	for _, k := range src.Heat(ctx, v.All).Keys {
+	for _, k := range src.Heat(ctx, HeatKeys, v.All).Keys {
 		if !v.inside(k.Database) {
 			continue
 		}
@@ -254,7 +266,7 @@ func hotKeyRows(ctx context.Context, src Source, v Viewer) [][]any {
 // hotStatementRows shows texts as weft.statements does.
 func hotStatementRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
-	for _, s := range src.Heat(ctx, false).Statements {
+	for _, s := range src.Heat(ctx, HeatStatements, false).Statements {
 		id, statement := any(s.ID), s.Text
 		if !v.sees(s.User) {
 			id, statement = nil, hidden
@@ -266,7 +278,7 @@ func hotStatementRows(ctx context.Context, src Source, v Viewer) [][]any {
 
 func hotBucketRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
-	for _, b := range src.Heat(ctx, false).Buckets {
+	for _, b := range src.Heat(ctx, HeatBuckets, false).Buckets {
 		if v.inside(b.Database) {
 			rows = append(rows, row([]any{b.Database, b.Number, text(b.Shard)}, b.Work, b.Share, b.OverMean, b.TopKey, text(b.Verdict), text(b.Reason)))
 		}
@@ -276,7 +288,7 @@ func hotBucketRows(ctx context.Context, src Source, v Viewer) [][]any {
 
 func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
 	var rows [][]any
-	for _, s := range src.Heat(ctx, false).Shards {
+	for _, s := range src.Heat(ctx, HeatShards, false).Shards {
 		active := []any{nil, nil, nil}
 		if a := s.Active; a != nil {
 			active = []any{a.CPU, a.Lock, a.IO}
@@ -289,7 +301,7 @@ func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
 
 func skewRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
-	for _, s := range src.Heat(ctx, false).Skews {
+	for _, s := range src.Heat(ctx, HeatSkews, false).Skews {
 		if !v.inside(s.Database) {
 			continue
 		}

@@ -27,8 +27,8 @@ type Source interface {
 	// Buckets lists the buckets of the viewer's database. With sizes, the shards are asked what
 	// they hold.
 	Buckets(ctx context.Context, sizes bool) []Bucket
-	// Heat asks all proxies which keys, buckets and shards are hot; with values, for values of keys.
-	Heat(ctx context.Context, values bool) Heat
+	// Heat asks all proxies for one aspect of what is hot; with values, for values of keys.
+	Heat(ctx context.Context, what Aspect, values bool) Heat
 	// Recordings lists the recording of transactions on this proxy, if there is one.
 	Recordings() []Recording
 	// Warnings lists what is hot, slow or saturated; with values, it names keys by theirs.

@@ -75,8 +75,8 @@ var pages = []page{
 	}},
 }
 
-// slow are the views that ask shards, and are read less often.
-var slow = map[string]bool{"transactions": true, "moves": true, "move_rounds": true, "buckets": true, "statements": true, "settings": true, "placement": true, "tables": true}
+// slow are the views that ask shards, or are made of all buckets, and are read less often.
+var slow = map[string]bool{"heat": true, "skew": true, "shards": true, "transactions": true, "moves": true, "move_rounds": true, "buckets": true, "statements": true, "settings": true, "placement": true, "tables": true}
 
 // exists reports whether one of the page's views does.
 func (p *page) exists() bool {

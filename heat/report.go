@@ -18,9 +18,33 @@ type Database struct {
 	Squares float64        `json:"q"` // the sum of the squares of the costs that these stand for
 }
 
+// Parts says what a report has beside the work of shards and databases.
+type Parts uint8
+
+// The parts, and all of them.
+const (
+	KeyPart Parts = 1 << iota
+	StatementPart
+	BucketPart
+	AllParts = KeyPart | StatementPart | BucketPart
+)
+
 // Report returns the picture as it is now.
-func (p *Picture) Report() Report {
-	r := p.report(maxListed, maxListedStatements)
+func (p *Picture) Report() Report { return p.Some(AllParts) }
+
+// Some returns some parts of the picture as it is now.
+func (p *Picture) Some(parts Parts) Report {
+	keys, statements := 0, 0
+	if parts&KeyPart != 0 {
+		keys = maxListed
+	}
+	if parts&StatementPart != 0 {
+		statements = maxListedStatements
+	}
+	r := p.report(keys, statements)
+	if parts&BucketPart == 0 {
+		return r
+	}
 	f := p.perSecond()
 	for name, d := range p.databases {
 		c := r.Databases[name]
@@ -33,9 +57,12 @@ func (p *Picture) Report() Report {
 // report returns the picture with so many keys and statements, and without buckets.
 func (p *Picture) report(keys, statements int) Report {
 	f := p.perSecond()
-	r := Report{
-		Keys: p.keys.Heaviest(keys).Times(f), Statements: p.statements.Heaviest(statements).Times(f),
-		Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: p.age,
+	r := Report{Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: p.age}
+	if keys > 0 {
+		r.Keys = p.keys.Heaviest(keys).Times(f)
+	}
+	if statements > 0 {
+		r.Statements = p.statements.Heaviest(statements).Times(f)
 	}
 	for name, s := range p.shards {
 		c := *s

@@ -72,19 +72,21 @@ func (d Desk) Command(ctx context.Context, line string) (notices []string, err e
 	return t.Notices, err
 }
 
-// glance is a source that finds out once what is hot, with the values of keys.
+// glance is a source that asks once what is hot, with the values of keys.
 type glance struct {
 	adminSource
-	heat *console.Heat
+	report *heat.Report
+	parts  heat.Parts // of report
 }
 
 // Heat implements console.Source.
-func (g *glance) Heat(ctx context.Context, _ bool) console.Heat {
-	if g.heat == nil {
-		h := g.adminSource.Heat(ctx, true)
-		g.heat = &h
+func (g *glance) Heat(ctx context.Context, what console.Aspect, _ bool) console.Heat {
+	if need := partsOf[what]; g.report == nil || need&^g.parts != 0 {
+		g.parts |= need
+		r, _ := g.srv.heatOfAll(ctx, g.parts, !g.srv.conf().Heat.Hashed)
+		g.report = &r
 	}
-	return *g.heat
+	return g.srv.heatOf(*g.report, what)
 }
 
 // newChronicle returns the history of what is hot, which is kept if there is a dashboard.

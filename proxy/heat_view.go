@@ -18,25 +18,47 @@ import (
 )
 
 // Heat implements console.Source.
-func (a adminSource) Heat(ctx context.Context, values bool) console.Heat {
-	w, hashed := a.srv.counts.heat, a.srv.conf().Heat.Hashed
-	r, silent := a.srv.heatOfAll(ctx, values && !hashed)
+func (a adminSource) Heat(ctx context.Context, what console.Aspect, values bool) console.Heat {
+	r, silent := a.srv.heatOfAll(ctx, partsOf[what], values && !a.srv.conf().Heat.Hashed)
 	if a.silent != nil && len(silent) > 0 {
 		a.silent(silent, "what its clients do is not counted")
 	}
-	state := a.srv.keeper.verdicts.judge.State()
-	v := heatView{report: r, snap: a.srv.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words}
-	if hashed {
-		v.name = w.nameOf
+	return a.srv.heatOf(r, what)
+}
+
+// partsOf are the parts of a report that an aspect is made of.
+var partsOf = [...]heat.Parts{
+	console.HeatKeys: heat.KeyPart, console.HeatStatements: heat.StatementPart, console.HeatBuckets: heat.BucketPart | heat.KeyPart,
+	console.HeatShards: 0, console.HeatSkews: heat.BucketPart | heat.KeyPart,
+}
+
+// heatOf makes an aspect of a report.
+func (s *Server) heatOf(r heat.Report, what console.Aspect) (out console.Heat) {
+	state := s.keeper.verdicts.judge.State()
+	v := heatView{report: r, snap: s.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words}
+	if s.conf().Heat.Hashed {
+		v.name = s.counts.heat.nameOf
 	}
-	return console.Heat{Keys: v.keys(), Statements: v.statements(), Buckets: v.buckets(), Shards: v.shards(), Skews: v.skews()}
+	switch what {
+	case console.HeatKeys:
+		out.Keys = v.keys()
+	case console.HeatStatements:
+		out.Statements = v.statements()
+	case console.HeatBuckets:
+		out.Buckets = v.buckets()
+	case console.HeatShards:
+		out.Shards = v.shards()
+	case console.HeatSkews:
+		out.Skews = v.skews()
+	}
+	return out
 }
 
 // heatOfAll is what all proxies know together of what is hot, with the values of keys or without.
 // silent says why a proxy gave no answer.
-func (s *Server) heatOfAll(ctx context.Context, values bool) (r heat.Report, silent []error) {
-	r = s.counts.heat.report(values)
-	answers, silent := s.circle.Ask(ctx, peer.Question{Heat: true, All: values})
+func (s *Server) heatOfAll(ctx context.Context, parts heat.Parts, values bool) (r heat.Report, silent []error) {
+	r = s.counts.heat.report(parts, values)
+	answers, silent := s.circle.Ask(ctx, peer.Question{Heat: true, Parts: &parts, All: values})
 	for _, b := range answers {
 		var other heat.Report
 		if json.Unmarshal(b, &other) != nil {

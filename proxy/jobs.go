@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/heat"
 	"weft/reshard/carrier"
 	"weft/schema"
 	"weft/twopc"
@@ -177,7 +178,7 @@ const askForOrder = time.Second
 func (j *jobs) bucketLoad(ctx context.Context, database string) map[int32]float64 {
 	ctx, stop := context.WithTimeout(ctx, askForOrder)
 	defer stop()
-	r, _ := j.s.heatOfAll(ctx, false)
+	r, _ := j.s.heatOfAll(ctx, heat.AllParts, false)
 	out := map[int32]float64{}
 	for b, l := range r.Databases[database].Buckets {
 		out[b] = l.Cost()

@@ -60,7 +60,7 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	c.srv.keeper.throttles.Metrics().Each(func(o throttle.Origin, k throttle.Kind, action string, n int64) {
 		send(descThrottled, prometheus.CounterValue, float64(n), string(o), string(k), action)
 	})
-	v := heatView{report: w.report(false), snap: snap}
+	v := heatView{report: w.report(heat.KeyPart|heat.BucketPart, false), snap: snap}
 	for _, s := range v.skews() {
 		if s.Class != "all" {
 			continue

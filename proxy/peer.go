@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"weft/console"
+	"weft/heat"
 	"weft/proxy/peer"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
@@ -45,7 +46,11 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 	case q.Heat && q.Instant:
 		return json.Marshal(s.counts.heat.instant())
 	case q.Heat:
-		return json.Marshal(s.counts.heat.report(q.All))
+		parts := heat.AllParts
+		if q.Parts != nil {
+			parts = *q.Parts
+		}
+		return json.Marshal(s.counts.heat.report(parts, q.All))
 	case q.Reset:
 		s.resetStatements(q.User, q.All)
 	case q.Kill && q.Session != 0:

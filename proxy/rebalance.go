@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/heat"
 	"weft/pgerr"
 	"weft/rebalance"
 	"weft/reshard"
@@ -97,7 +98,7 @@ func (u rebalanceCall) workload(ctx context.Context, o *rebalance.Options, dry b
 		return nil, nil
 	}
 	srv, database := u.s.srv, u.s.db.Name
-	r, silent := srv.heatOfAll(ctx, false)
+	r, silent := srv.heatOfAll(ctx, heat.AllParts, false)
 	if len(silent) > 0 && !dry {
 		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "it is not known what the clients of all proxies do").WithDetail("%v", errors.Join(silent...)).
 			WithHint("Try again. A proxy that has died is forgotten after some seconds.")

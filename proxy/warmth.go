@@ -118,11 +118,11 @@ func (w *warmth) add(s *heat.Sample) {
 	}
 }
 
-// report returns what is known now. Without values, keys have none.
-func (w *warmth) report(values bool) heat.Report {
+// report returns some parts of what is known now. Without values, keys have none.
+func (w *warmth) report(parts heat.Parts, values bool) heat.Report {
 	w.mu.Lock()
 	w.decay()
-	r := w.picture.Report()
+	r := w.picture.Some(parts)
 	w.mu.Unlock()
 	if !values {
 		hideValues(&r)

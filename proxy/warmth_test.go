@@ -40,11 +40,11 @@ func TestWarmth(t *testing.T) {
 	if w.watch.Load() != nil {
 		t.Error("values that are known are asked for again")
 	}
-	r := w.report(true)
+	r := w.report(heat.AllParts, true)
 	if e := r.Keys.Entries; len(e) != 2 || !e[0].Known || e[0].Value == "" || math.Abs(e[0].Load.Calls()-10) > 0.5 {
 		t.Errorf("%+v", e)
 	}
-	if e := w.report(false).Keys.Entries; e[0].Value != "" || e[0].Known {
+	if e := w.report(heat.AllParts, false).Keys.Entries; e[0].Value != "" || e[0].Known {
 		t.Errorf("%+v", e)
 	}
 	totals, _, missed := w.since()
@@ -52,7 +52,7 @@ func TestWarmth(t *testing.T) {
 		t.Errorf("%+v", totals)
 	}
 	w.gather(1, Heat{Samples: 2000, Hashed: true})
-	if e := w.report(true).Keys.Entries; e[0].Known || e[0].Value != "" || w.watch.Load() != nil {
+	if e := w.report(heat.AllParts, true).Keys.Entries; e[0].Known || e[0].Value != "" || w.watch.Load() != nil {
 		t.Errorf("values are kept: %+v", e)
 	}
 	a, b := heat.Name{Database: "app", Group: 1, ID: 7}, heat.Name{Database: "app", Group: 1, ID: 8}
@@ -74,7 +74,7 @@ func TestHeatView(t *testing.T) {
 	table := directory.Table{Database: "app", Schema: "public", Name: "orders", Kind: directory.Sharded, Columns: []directory.Column{{Name: "k", Type: 20}}, Vindex: directory.Vindex{Kind: "hash"}}
 	snap.Tables = []directory.Table{table}
 	now := time.Now()
-	v := heatView{report: w.report(true), snap: snap, now: now}
+	v := heatView{report: w.report(heat.AllParts, true), snap: snap, now: now}
 	for i := range v.report.Keys.Entries {
 		v.report.Keys.Entries[i].Name.Group = table.Colocation()
 	}
@@ -107,7 +107,7 @@ func TestHeatView(t *testing.T) {
 	if k := v.keys(); k[0].Shard != "" || k[0].OfShard != 0 {
 		t.Errorf("%+v", k[0])
 	}
-	empty := heatView{report: newWarmth().report(true), snap: snap}
+	empty := heatView{report: newWarmth().report(heat.AllParts, true), snap: snap}
 	if len(empty.keys()) != 0 || len(empty.buckets()) != 0 || len(empty.skews()) != 0 || len(empty.shards()) != 2 || empty.shards()[1].OverMean != 0 {
 		t.Errorf("%+v", empty.shards())
 	}

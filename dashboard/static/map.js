@@ -4,6 +4,7 @@
 const every = 5000; // milliseconds
 const left = 92; // room for the names of shards, in pixels
 const bottom = 22; // room for times
+const ticks = [60, 120, 300, 600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600]; // seconds between times of the axis
 const depth = 113; // levels of the ramp: four powers of ten
 
 function variable(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
@@ -184,7 +185,7 @@ class HeatMap {
     }
     g.fillStyle = variable("--quiet");
     g.textAlign = "center";
-    const tick = this.choice.span === "day" ? 3 * 3600 : 600;
+    const tick = ticks.find((s) => (columns * this.step) / s <= a.width / 90) ?? ticks[ticks.length - 1];
     for (let c = 0; c < columns; c++) {
       const time = (this.first + c) * this.step;
       if (time % tick !== 0) continue;

@@ -3,6 +3,7 @@ package chronicle
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +24,10 @@ func seen(reads float64) heat.Instant {
 // The work of all proxies is recorded together, in every column, while recording is on.
 func TestRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		on := true
+		var on atomic.Bool
+		on.Store(true)
 		c := New(Config{
-			On:     func() bool { return on },
+			On:     on.Load,
 			Own:    func() heat.Instant { return seen(100) },
 			Others: func(context.Context) []heat.Instant { return []heat.Instant{seen(50), seen(50)} },
 			Strips: func(string) []heat.Strip { return heat.Strips([]uint16{0, 0}, []string{"a"}, heat.MaxRows) },
@@ -35,7 +37,7 @@ func TestRecord(t *testing.T) {
 		wg.Go(func() { c.Run(ctx) })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		on = false
+		on.Store(false)
 		m := c.Map("d", heat.Hour, heat.Reads, 0)
 		strips, layout := c.Strips("d")
 		if len(strips) != 2 || m.Rows != 2 || m.Layout != layout || len(c.Databases()) != 1 {

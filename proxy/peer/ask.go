@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/heat"
 	"weft/pool"
 	"weft/wire"
 )
@@ -45,6 +46,8 @@ type Question struct {
 	Heat    bool `json:"heat,omitempty"`
 	Brief   bool `json:"brief,omitempty"`
 	Instant bool `json:"instant,omitempty"`
+	// Parts are those of the answer to Heat; nil for all.
+	Parts *heat.Parts `json:"parts,omitempty"`
 	// Verdicts: what was found to be hot, slow or saturated; with values of keys if All.
 	Verdicts bool `json:"verdicts,omitempty"`
 	// Dismiss: the warning that is not to be shown for so many seconds.
