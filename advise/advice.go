@@ -110,23 +110,28 @@ func New(in *Input) (*Advice, error) {
 			a.Unread++
 		}
 	}
+	of := map[*Candidate]*domain{}
 	for _, d := range w.domains() {
-		c := w.improve(d)
-		if c == nil {
-			continue
-		}
-		a.Candidates = append(a.Candidates, c)
+		c := w.try(d.name(), w.declare(d))
+		a.Candidates, of[c] = append(a.Candidates, c), d
 	}
 	if len(a.Candidates) == 0 {
 		return nil, ErrNoCandidates
 	}
-	slices.SortStableFunc(a.Candidates, func(x, y *Candidate) int {
-		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(y.OneShard, x.OneShard), cmp.Compare(x.Key, y.Key))
-	})
+	slices.SortStableFunc(a.Candidates, better)
+	for i, c := range a.Candidates[:min(len(a.Candidates), maxImproved)] {
+		a.Candidates[i] = w.improve(c, of[c])
+	}
+	slices.SortStableFunc(a.Candidates, better)
 	for _, c := range a.Candidates {
 		w.tell(c, today)
 	}
 	return a, nil
+}
+
+// better orders candidates, the best first.
+func better(x, y *Candidate) int {
+	return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(y.OneShard, x.OneShard), cmp.Compare(x.Key, y.Key))
 }
 
 // asDeclared is the hypothesis that all stays as it is.
@@ -144,10 +149,12 @@ func (w *work) asDeclared() *hypothesis {
 	return h
 }
 
-// improve tries the first hypothesis for a domain, and others where a table has several columns of it, or
+// maxImproved bounds for how many candidates other hypotheses are tried.
+const maxImproved = 8
+
+// improve tries other hypotheses for a domain than the first, where a table has several columns of it, or
 // could be on every shard.
-func (w *work) improve(d *domain) *Candidate {
-	best := w.try(d.name(), w.declare(d))
+func (w *work) improve(best *Candidate, d *domain) *Candidate {
 	for _, rel := range w.tables {
 		columns := d.tables()[rel.Name]
 		if len(columns) == 0 || w.usage[rel.Name].weight < noticed {

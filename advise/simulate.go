@@ -2,6 +2,7 @@ package advise
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"weft/plan"
 	"weft/planner"
@@ -56,7 +57,11 @@ func (w *work) simulate(h *hypothesis, sp *spread) *simulation {
 	env := w.environment(h)
 	for i := range w.statements {
 		st := &w.statements[i]
-		p := planner.Plan(env, st.Text, st.literals, nil)
+		planned := planner.Plan
+		if len(st.lists) > 0 {
+			planned = planner.PlanGathered // the planner takes a list of one value for one shard
+		}
+		p := planned(env, st.Text, st.literals, nil)
 		s.plans = append(s.plans, p)
 		s.outcomes = append(s.outcomes, s.outcome(st, p))
 	}
@@ -91,7 +96,7 @@ func (s *simulation) outcome(st *statement, p *plan.Plan) outcome {
 	if len(list) == 0 {
 		list = make([]example, draws)
 	}
-	v := visitor{s: s, random: rand.New(rand.NewPCG(uint64(st.ID), 1))}
+	v := visitor{s: s, random: rand.New(rand.NewPCG(uint64(st.ID), 1)), lists: st.lists}
 	part := 1 / float64(len(list))
 	one, free, knows, visits := 0, 0, 0, 0
 	for i := range list {
@@ -131,6 +136,7 @@ type visitor struct {
 	random *rand.Rand
 	values []recording.Value
 	drawn  map[int]recording.Value
+	lists  []int // parameters that stand for lists
 	set    shardSet
 	keys   []uint64 // values of the key
 	all    bool     // an instance says nothing of its key
@@ -221,6 +227,9 @@ func (v *visitor) set1(set plan.Set) ([]uint64, bool) {
 func (v *visitor) source(src *plan.Source) ([]uint64, bool) {
 	switch src.Kind {
 	case plan.Param:
+		if slices.Contains(v.lists, src.Index) {
+			return v.param(src.Index, drawnElements), true
+		}
 		return v.param(src.Index, 1), true
 	case plan.ParamArray:
 		return v.param(src.Index, drawnElements), true

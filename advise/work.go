@@ -2,7 +2,9 @@ package advise
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weft/catalog"
@@ -42,7 +44,11 @@ type statement struct {
 	sight    sight
 	literals []parser.Literal
 	examples []example // recorded executions
+	lists    []int     // parameters that stand for lists, counted from 0
 }
+
+// squashed is how pg_stat_statements writes a list of constants from PostgreSQL 18 on.
+var squashed = regexp.MustCompile(`\$(\d+) /\*, \.\.\. \*/`)
 
 // usage is what statements do with one table.
 type usage struct {
@@ -72,7 +78,13 @@ func newWork(in *Input) *work {
 		w.index[s.ID] = len(w.statements)
 		var scan parser.Scanner
 		scan.Scan([]byte(s.Text), parser.Options{})
-		w.statements = append(w.statements, statement{Statement: s, sight: sight, literals: slices.Clone(scan.Literals)})
+		st := statement{Statement: s, sight: sight, literals: slices.Clone(scan.Literals)}
+		for _, m := range squashed.FindAllStringSubmatch(s.Text, -1) {
+			if n, err := strconv.Atoi(m[1]); err == nil {
+				st.lists = append(st.lists, n-1)
+			}
+		}
+		w.statements = append(w.statements, st)
 		time, calls = time+s.Time, calls+float64(s.Calls)
 	}
 	for i := range w.statements {
@@ -95,14 +107,7 @@ func newWork(in *Input) *work {
 	return w
 }
 
-func shardName(i int) string { return "shard-" + string(appendInt(nil, i)) }
-
-func appendInt(b []byte, n int) []byte {
-	if n >= 10 {
-		b = appendInt(b, n/10)
-	}
-	return append(b, byte('0'+n%10))
-}
+func shardName(i int) string { return "shard-" + strconv.Itoa(i) }
 
 func (w *work) use(t catalog.Name) *usage {
 	if w.usage[t] == nil {
