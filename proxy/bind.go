@@ -235,6 +235,9 @@ func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client str
 	if ps.s.record.done.own[st.name] {
 		return st.facts, st.name, st.name, nil
 	}
+	if st.planned.filled && !ps.s.route.hasTables {
+		st.unfill(&ps.s.prepared)
+	}
 	if err := ps.s.prepared.ensurePrepared(st.server, ps.s.pipe.inject); err != nil {
 		return nil, "", "", err
 	}

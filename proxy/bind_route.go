@@ -269,6 +269,11 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	if ps.s.held.translate != nil {
 		*tail = ps.s.held.bindHere(pl, *tail)
 	}
+	if (pl.plan.Generate != nil) != pl.filled && len(name) > 0 {
+		if err := ps.s.prepared.named[string(name)].fit(&ps.s.prepared, r); err != nil {
+			return true, ps.s.lost.refuseBoundRead(err)
+		}
+	}
 	if pl.plan.Generate != nil {
 		if *tail, err = executor.AppendBind(nil, *tail, r.args.Generated); err != nil {
 			return true, ps.s.lost.refuseBoundRead(err)

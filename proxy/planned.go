@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 
+	"weft/executor"
 	"weft/parser"
 	"weft/plan"
 	"weft/planner"
@@ -33,6 +34,8 @@ type planned struct {
 	// executes, if not nil, is the statement made by SQL's PREPARE that this statement, an
 	// EXECUTE, was rewritten to run.
 	executes *statement
+	// filled: the text that servers were given takes values that weft supplies, as the plan asked for.
+	filled bool
 }
 
 // localBegin is the portal of a plain BEGIN. All sessions share it: a portal does not
@@ -165,10 +168,42 @@ func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, p
 		return nil
 	}
 	ps.notePlan(r, p.Name, pl)
-	if _, dst := ps.parsed(p.Name); sealed != nil && dst != nil {
-		dst.sealed = string(p.SQL)
+	if _, dst := ps.parsed(p.Name); dst != nil {
+		if sealed != nil {
+			dst.sealed = string(p.SQL)
+		}
+		dst.filled = pl.Generate != nil && pl.Route != plan.Gathered
 	}
 	return nil
+}
+
+// fit gives a named statement the text that its plan needs on the servers. Tables may have been declared since the
+// statement was parsed, or declarations taken back: then its plan supplies values that the parsed text does not
+// take, or the other way round.
+func (st *statement) fit(ps *prepared, r *router) error {
+	if st.server.ViaSQL {
+		return nil
+	}
+	pl := &st.planned
+	switch {
+	case pl.plan.Generate == nil:
+		st.unfill(ps)
+		return nil
+	case st.server.SQL != string(pl.text):
+		return nil
+	}
+	ps.s.route.read(r, pl.text)
+	edits, err := executor.ParamEdits(pl.plan.Generate, pl.text, r.scan.Literals, len(pl.plan.Params))
+	if err != nil {
+		return err
+	}
+	st.server, pl.filled = ps.shared(edits.Apply(string(pl.text)), string(pl.oids), false), true
+	return nil
+}
+
+// unfill gives a statement the client's own text again.
+func (st *statement) unfill(ps *prepared) {
+	st.server, st.planned.filled = ps.shared(string(st.planned.text), string(st.planned.oids), false), false
 }
 
 // parseUnplanned parses statements that need no plan: in a failed transaction, about the
@@ -247,7 +282,7 @@ func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
 		dst = &st.planned
 	}
 	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, ps.s.route.envID(), nil, unseen, nil, nil
-	dst.sealed, dst.types = "", nil
+	dst.sealed, dst.types, dst.filled = "", nil, false
 	if pl == nil {
 		dst.env = 0
 	}

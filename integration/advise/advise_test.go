@@ -37,11 +37,9 @@ type shop struct {
 	conns   []*pgx.Conn
 }
 
-// connect opens new connections. Statements that were prepared when nothing was declared are prepared
-// anew there.
+// connect opens the connections.
 func (s *shop) connect() {
 	s.Helper()
-	s.conns = nil
 	for i, mode := range []string{"cache_statement", "simple_protocol"} {
 		s.conns = append(s.conns, s.proxies[i].Connect(s.T, "postgres", "dbname="+s.db, "default_query_exec_mode="+mode))
 	}
@@ -208,7 +206,6 @@ func TestAdviceHolds(t *testing.T) {
 	for _, sql := range best.SQL {
 		s.must(s.conns[1], strings.TrimSuffix(sql, ";"))
 	}
-	s.connect()
 	before := s.kinds()
 	s.work(7, n)
 	after := s.kinds()

@@ -78,3 +78,38 @@ func TestPreparedBefore(t *testing.T) {
 		ask()
 	}
 }
+
+// TestPreparedInsertBefore: an INSERT that leaves out a serial column gets its values from weft as soon as the table is
+// declared, and from the server again when the declaration is taken back.
+func TestPreparedInsertBefore(t *testing.T) {
+	w := plain(t, "prepared_insert", 2)
+	c := w.conn(0)
+	w.must(c, "create table note (cust bigint not null, id bigserial, body text, primary key (cust, id))")
+	var clients []*pgx.Conn
+	for i := range w.proxies {
+		clients = append(clients, w.conn(i))
+	}
+	seen := map[int]bool{}
+	insert := func() {
+		t.Helper()
+		for i, c := range clients {
+			for cust := range 10 {
+				id := value[int](w, c, "insert into note (cust, body) values ($1, $2) returning id", cust, "text")
+				if seen[id] {
+					t.Errorf("proxy %d: id %d twice", i, id)
+				}
+				seen[id] = true
+			}
+		}
+	}
+	insert()
+	for range 2 {
+		w.must(c, "select weft.shard_table('note', 'cust')")
+		insert()
+		w.must(c, "select weft.unshard_table('note')")
+		insert()
+	}
+	if n := value[int](w, c, "select count(*) from note"); n != len(seen) {
+		t.Errorf("%d rows of %d", n, len(seen))
+	}
+}
