@@ -25,6 +25,7 @@ type Move struct {
 	// rows to where they were before it.
 	Back  bool      `json:"back,omitempty"`
 	User  string    `json:"user,omitempty"` // who asked for the job
+	Why   string    `json:"why,omitempty"`  // why weft began the job by itself
 	Proxy string    `json:"proxy"`          // the proxy that runs the job
 	State MoveState `json:"state"`
 	// Reason says why the job is paused or has failed.

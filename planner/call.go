@@ -82,6 +82,10 @@ var (
 		"rebalance": {
 			name: "rebalance", params: append([]string{"strategy", "threshold", "max_moves", "dry_run"}, moveOptions...), returns: []string{"job"}, plans: movePlan,
 		},
+		"plan_heat": {
+			name:    "plan_heat",
+			returns: []string{"step", "action", "object", "from_shard", "to_shard", "from_before", "from_after", "to_before", "to_after", "reason", "sql"},
+		},
 		"set_move":         {name: "set_move", params: append([]string{"job"}, moveOptions...), needed: 1},
 		"pause_moves":      {name: "pause_moves", params: []string{"job"}, returns: []string{"job"}},
 		"resume_moves":     {name: "resume_moves", params: []string{"job"}, returns: []string{"job"}},

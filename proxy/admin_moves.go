@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -104,7 +105,7 @@ func (a adminSource) move(snap *directory.Snapshot, database string, r *schema.M
 		}
 		return out
 	}
-	out.State, out.Reason, out.Proxy, out.Ended = string(m.State), m.Reason, m.Proxy, time.Time{}
+	out.State, out.Reason, out.Proxy, out.Ended = string(m.State), cmp.Or(m.Reason, m.Why), m.Proxy, time.Time{}
 	left := int64(0)
 	now, target := snap.PlacementOf(m.Database, m.Group), snap.Targets[m.ID]
 	for b := range min(len(now), len(target)) {

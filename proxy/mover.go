@@ -62,6 +62,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return growCall{u.s}.run(ctx, args)
 	case "rebalance":
 		return rebalanceCall{u}.run(ctx, args)
+	case "plan_heat":
+		return planHeatCall{u}.run(ctx)
 	case "wait_move":
 		return nil, moveCall{u.s}.waitMove(ctx, args)
 	case "cancel_move":

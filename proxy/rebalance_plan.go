@@ -208,13 +208,20 @@ type workload struct {
 
 // newWorkload reads a report, and the jobs that the database remembers.
 func newWorkload(r heat.Report, snap *directory.Snapshot, database string, jobs []schema.MoveRecord, now time.Time) *workload {
-	w := &workload{report: r, buckets: r.Databases[database].Buckets, samples: r.Databases[database].Effective(), rests: map[int]bool{}}
+	w := &workload{report: r, buckets: r.Databases[database].Buckets, samples: r.Databases[database].Effective()}
+	w.rests = restingBuckets(snap, database, jobs, now, func(kind directory.MoveKind) bool { return kind == directory.MoveRebalance })
+	return w
+}
+
+// restingBuckets are the buckets that jobs of some kinds have moved of late, or move now.
+func restingBuckets(snap *directory.Snapshot, database string, jobs []schema.MoveRecord, now time.Time, kinds func(directory.MoveKind) bool) map[int]bool {
+	out := map[int]bool{}
 	count := 0 // as MoveRecord.Count has it
 	if snap.FirstBuckets > 0 {
 		count = snap.BucketCount
 	}
 	for _, j := range jobs {
-		if j.Kind != string(directory.MoveRebalance) || j.Count != count || snap.FindMove(j.ID) == nil && now.Sub(j.Ended) > rest {
+		if !kinds(directory.MoveKind(j.Kind)) || j.Count != count || snap.FindMove(j.ID) == nil && now.Sub(j.Ended) > rest {
 			continue
 		}
 		for _, text := range j.Origin {
@@ -223,11 +230,11 @@ func newWorkload(r heat.Report, snap *directory.Snapshot, database string, jobs 
 				continue // of buckets that there are not any more
 			}
 			for _, b := range list {
-				w.rests[b] = true
+				out[b] = true
 			}
 		}
 	}
-	return w
+	return out
 }
 
 // known fails if too little is known for a plan.

@@ -10,5 +10,8 @@
 // off by more than noise and the threshold, leave alone what was moved of late and what is hot because
 // of one key, and take what brings most relief for the bytes to carry. Levels and Rest explain a plan.
 //
+// Relieve is for shards that have more work than they can do: it returns steps, one for each such shard, and why
+// nothing is done where nothing would help.
+//
 // Start reading at Plan.
 package rebalance

@@ -206,7 +206,7 @@ func (m *Mover) FinishMove(ctx context.Context, snap *directory.Snapshot, move d
 			return m.ended(ctx, err)
 		}
 	}
-	return m.ended(ctx, m.EndMove(ctx, snap, &move, "done", ""))
+	return m.ended(ctx, m.EndMove(ctx, snap, &move, "done", move.Why))
 }
 
 // finishShard is FinishMove for one shard.
