@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"time"
 
 	"weft/console"
@@ -76,6 +77,8 @@ func (s *Session) describe() console.Session {
 	if s.db != nil {
 		if what := s.route.touch.waitsFor(); what != "" {
 			c.State = "waiting for " + what
+		} else if id := s.route.outset.waits.Load(); id != 0 {
+			c.State = "waiting for throttle " + strconv.FormatInt(id, 10)
 		}
 	}
 	if since < 0 {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"weft/directory"
@@ -30,6 +31,8 @@ type outset struct {
 	// passed is the statement that was let pass last and has not been sent yet. It may be routed again,
 	// because rows have moved meanwhile, and passes again then.
 	passed *parser.Facts
+	// waits is the number of the rule that the session waits for, 0 for none. Other goroutines read it.
+	waits atomic.Int64
 	// slots are the places that the transaction under way has in rules with so many places.
 	slots []*throttle.Slot
 	// spends are the rules that are told how long the statement under way keeps a backend busy.
@@ -140,7 +143,7 @@ func (o *outset) factsOf(t *throttle.Table, d *departure) throttle.Facts {
 func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err error) {
 	leave := throttle.Ask(o.rules, shards, now)
 	if leave.Wait > 0 {
-		if err := o.await(leave.Wait, nil); err != nil {
+		if err := o.await(leave.By, leave.Wait, nil); err != nil {
 			leave.Cancel(time.Now())
 			return nil, err
 		}
@@ -152,7 +155,7 @@ func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err err
 		slot, began := l.Enter(), time.Now()
 		o.slots = append(o.slots, slot)
 		if !slot.Has() {
-			if err := o.await(l.MaxWait, slot.Granted()); err != nil {
+			if err := o.await(l, l.MaxWait, slot.Granted()); err != nil {
 				return nil, err
 			}
 			if !slot.Has() {
@@ -169,19 +172,22 @@ func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err err
 // drainCheck is how soon a session that waits notices that the proxy is drained.
 const drainCheck = 50 * time.Millisecond
 
-// await waits for so long, or until ready is closed. A cancel request, the end of the session or of the proxy,
+// await waits for a rule, for so long, or until ready is closed. A cancel request, the end of the session or of the proxy,
 // and statement_timeout end the wait.
-func (o *outset) await(d time.Duration, ready <-chan struct{}) error {
+func (o *outset) await(by *throttle.Live, d time.Duration, ready <-chan struct{}) error {
 	re := &o.s.reach
 	select {
 	case <-re.cancelled: // meant for an earlier statement
 	default:
 	}
+	o.s.held.release()    // a question about keys may have left an idle backend at hand
 	before := re.aim(nil) // a cancel request is for the wait, not for a backend that the session is tied to
 	defer re.aim(before)
 	re.heedTimeouts()
 	re.patience.queues.Add(1)
 	defer re.patience.queues.Add(1)
+	o.waits.Store(by.ID)
+	defer o.waits.Store(0)
 	began := time.Now()
 	defer func() { o.s.account.noteHeld(time.Since(began)) }()
 	limit := re.patience.limit(0, nil)

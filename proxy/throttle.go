@@ -383,18 +383,24 @@ func (c throttleMaker) statement(text string) (t throttle.Target, err error) {
 	if err != nil {
 		return t, pgerr.New(pgerr.InvalidParameterValue, "%q is not the id of a statement", text).WithHint("weft.statements and weft.hot_statements have the ids.")
 	}
-	known := func(list []console.Statement) bool {
-		return slices.ContainsFunc(list, func(s console.Statement) bool { return s.ID == id && s.Database == c.database })
-	}
-	if !known(adminSource{srv: c.srv}.Statements()) && !c.statementElsewhere(id) {
+	if !c.knowsStatement(id) {
 		return t, pgerr.New(pgerr.UndefinedObject, "no statement of this database has the id %d", id).WithHint("weft.statements and weft.hot_statements have the ids.")
 	}
 	return throttle.Target{Kind: throttle.Statement, Database: c.database, Statement: id}, nil
 }
 
-// statementElsewhere reports whether another proxy knows a statement, or does not answer.
-func (c throttleMaker) statementElsewhere(id int64) bool {
+// knowsStatement reports whether a proxy knows a statement of the database, or one does not answer.
+func (c throttleMaker) knowsStatement(id int64) bool {
+	if slices.ContainsFunc(adminSource{srv: c.srv}.Statements(), func(s console.Statement) bool { return s.ID == id && s.Database == c.database }) {
+		return true
+	}
 	answers, silent := c.srv.circle.Ask(c.srv.ctx, peer.Question{View: "statements", All: true})
-	text := []byte(strconv.FormatInt(id, 10))
-	return len(silent) > 0 || slices.ContainsFunc(answers, func(b []byte) bool { return strings.Contains(string(b), string(text)) })
+	return len(silent) > 0 || slices.ContainsFunc(answers, func(b []byte) bool {
+		type row struct {
+			ID       int64
+			Database string
+		}
+		var rows []row
+		return json.Unmarshal(b, &rows) == nil && slices.Contains(rows, row{id, c.database})
+	})
 }

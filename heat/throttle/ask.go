@@ -16,7 +16,7 @@ type Leave struct {
 	// may be done.
 	Wait    time.Duration
 	Refusal *pgerr.Error
-	By      *Live // the rule that refuses it
+	By      *Live // the rule that makes it wait, or refuses it
 	// Enters are the rules that have places for so many transactions. The transaction asks each for a
 	// Slot after the wait.
 	Enters []*Live
@@ -64,7 +64,9 @@ func Ask(rules []*Live, shards []string, now time.Time) Leave {
 		if refused && (by == nil || delay > longest) {
 			by, longest = l, delay
 		}
-		out.Wait = max(out.Wait, min(delay, l.MaxWait))
+		if wait := min(delay, l.MaxWait); wait > out.Wait {
+			out.Wait, out.By = wait, l
+		}
 	}
 	if by != nil {
 		out.Wait, out.Enters, out.By = by.MaxWait, nil, by

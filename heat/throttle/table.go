@@ -11,8 +11,8 @@ type Table struct {
 	Places *Places
 	all    []*Live
 	// The rules of the other kinds by whom they concern.
-	names      map[Kind]map[string][]*Live
-	statements map[int64][]*Live
+	shards, users, databases, applications map[string][]*Live
+	statements                             map[int64][]*Live
 }
 
 // NewTable returns a table, nil if there is no rule.
@@ -20,7 +20,7 @@ func NewTable(rules []*Live) *Table {
 	if len(rules) == 0 {
 		return nil
 	}
-	t := &Table{all: rules, names: map[Kind]map[string][]*Live{}, statements: map[int64][]*Live{}}
+	t := &Table{all: rules, statements: map[int64][]*Live{}}
 	for _, l := range rules {
 		switch l.Target.Kind {
 		case Key, Bucket:
@@ -31,13 +31,28 @@ func NewTable(rules []*Live) *Table {
 		case Statement:
 			t.statements[l.Target.Statement] = append(t.statements[l.Target.Statement], l)
 		case Shard, User, Database, Application:
-			if t.names[l.Target.Kind] == nil {
-				t.names[l.Target.Kind] = map[string][]*Live{}
+			by := t.named(l.Target.Kind)
+			if *by == nil {
+				*by = map[string][]*Live{}
 			}
-			t.names[l.Target.Kind][l.Target.Name] = append(t.names[l.Target.Kind][l.Target.Name], l)
+			(*by)[l.Target.Name] = append((*by)[l.Target.Name], l)
 		}
 	}
 	return t
+}
+
+// named is where the rules of a kind are whose targets have names.
+func (t *Table) named(k Kind) *map[string][]*Live {
+	switch k {
+	case Shard:
+		return &t.shards
+	case User:
+		return &t.users
+	case Database:
+		return &t.databases
+	case Application, Key, Bucket, Statement:
+	}
+	return &t.applications
 }
 
 // All returns all rules, in the order of NewTable.
@@ -57,7 +72,7 @@ func (t *Table) Wants(k Kind) bool {
 		return len(t.statements) > 0
 	case Shard, User, Database, Application:
 	}
-	return len(t.names[k]) > 0
+	return len(*t.named(k)) > 0
 }
 
 // Facts is what is known of a statement.
@@ -84,9 +99,9 @@ func (t *Table) Match(f *Facts, into []*Live) []*Live {
 			into = append(into, l)
 		}
 	}
-	if rules := t.names[Shard]; rules != nil {
+	if t.shards != nil {
 		for _, name := range f.Shards {
-			add(rules[name])
+			add(t.shards[name])
 		}
 	}
 	if len(t.statements) > 0 {
@@ -96,9 +111,9 @@ func (t *Table) Match(f *Facts, into []*Live) []*Live {
 			}
 		}
 	}
-	add(t.names[User][f.User])
-	add(t.names[Database][f.Database])
-	add(t.names[Application][f.Application])
+	add(t.users[f.User])
+	add(t.databases[f.Database])
+	add(t.applications[f.Application])
 	return into
 }
 

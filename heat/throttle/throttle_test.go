@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -382,5 +383,49 @@ func TestWords(t *testing.T) {
 		if got := duration(d); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
+	}
+}
+
+// forty is as many rules as users may make, of all kinds.
+func forty() *Table {
+	var rules []*Live
+	for i := range MaxManual {
+		rules = append(rules, live(func(r *Rule) {
+			r.ID = int64(i)
+			switch name := fmt.Sprint("name ", i); Kinds[i%len(Kinds)] {
+			case Key:
+				r.Target.ID, r.Target.Value = uint64(i), []byte(name)
+			case Bucket:
+				r.Target = Target{Kind: Bucket, Database: "app", First: int32(i), Last: int32(i), Buckets: 64}
+			case Statement:
+				r.Target = Target{Kind: Statement, Database: "app", Statement: int64(i)}
+			default:
+				r.Target = Target{Kind: Kinds[i%len(Kinds)], Name: name}
+			}
+		}))
+	}
+	return NewTable(rules)
+}
+
+// match does what a statement costs that no rule concerns.
+func match(t *Table, into []*Live, shards []string) []*Live {
+	f := Facts{Database: "app", User: "web", Application: "shop", Shards: shards, Statement: 99}
+	if len(t.Places.Named("app", 3, 4711)) == 0 {
+		f.Found = t.Places.Bucket("app", 63, 64)
+	}
+	return t.Match(&f, into[:0])
+}
+
+func TestMatchAllocatesNothing(t *testing.T) {
+	table, into, shards := forty(), make([]*Live, 0, 4), []string{"shard-1"}
+	if n := testing.AllocsPerRun(100, func() { into = match(table, into, shards) }); n != 0 || len(into) != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	table, into, shards := forty(), make([]*Live, 0, 4), []string{"shard-1"}
+	for b.Loop() {
+		into = match(table, into, shards)
 	}
 }
