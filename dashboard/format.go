@@ -125,6 +125,9 @@ func newCell(c console.Column, v any, now time.Time) cell {
 
 // printable writes a text on one line, without what would control more than its own characters.
 func printable(s string) string {
+	if !strings.ContainsAny(s, "\n\t\r") && !strings.Contains(s, "  ") {
+		return console.Printable(s)
+	}
 	return console.Printable(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' }), " "))
 }
 

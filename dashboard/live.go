@@ -18,9 +18,8 @@ const (
 	maxViews   = 8
 	// behind is how many events a viewer may be behind.
 	behind = 4
-	// beat is how often views are read, and slowBeat the same for views that ask shards.
-	beat     = time.Second
-	slowBeat = 5 * time.Second
+	// beat is how often views are read that are not in beats.
+	beat = time.Second
 	// writeTimeout bounds how long a viewer may take for one event.
 	writeTimeout = 5 * time.Second
 )
@@ -158,7 +157,7 @@ func (h *hub) wanted(now time.Time, last map[string]time.Time) (views []*console
 	}
 	for v := range h.viewers {
 		for _, view := range v.views {
-			due := v.fresh || !slow[view.Name] || now.Sub(last[view.Name]) >= slowBeat
+			due := v.fresh || now.Sub(last[view.Name]) >= beats[view.Name]-beat/2
 			if due && !slices.Contains(views, view) {
 				views = append(views, view)
 			}

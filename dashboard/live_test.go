@@ -149,10 +149,10 @@ func TestEvents(t *testing.T) {
 			stop()
 		}
 	}
-	r := wefthttp.WithUser(httptest.NewRequestWithContext(ctx, "GET", "/api/events?views=hot_keys,load,none,load", nil), s.user)
+	r := wefthttp.WithUser(httptest.NewRequestWithContext(ctx, "GET", "/api/events?views=sessions,load,none,load", nil), s.user)
 	s.ServeHTTP(w, r)
 	body := w.Body.String()
-	if w.Header().Get("Content-Type") != "text/event-stream" || strings.Count(body, `data: {"view":"load"`) != 2 || strings.Count(body, `data: {"view":"hot_keys"`) != 2 || strings.Count(body, "\n\n") != 4 {
+	if w.Header().Get("Content-Type") != "text/event-stream" || strings.Count(body, `data: {"view":"load"`) != 2 || strings.Count(body, `data: {"view":"sessions"`) != 2 || strings.Count(body, "\n\n") != 4 {
 		t.Errorf("%v %s", w.Header(), body)
 	}
 	if strings.Contains(body, "<img") || !strings.Contains(body, `\u003cimg src=x`) || !strings.Contains(body, `"raw":[`) {

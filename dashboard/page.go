@@ -45,7 +45,7 @@ var pages = []page{
 		{view: "heat", title: "Busiest buckets now", columns: []string{"database", "bucket", "shard", "reads_s", "writes_s", "bytes_s", "busy_ms_s", "share", "over_mean", "top_key_share", "verdict", "reason"}, most: 20},
 	}},
 	{Path: "keys", Title: "Keys", template: "tables", blocks: []block{
-		{view: "hot_keys", title: "Hot keys", columns: []string{"key", "shard", "bucket", "reads_s", "writes_s", "bytes_s", "busy_ms_s", "share_of_shard", "share", "p50_ms", "p99_ms", "verdict", "reason", "since", "database", "tables"}, most: 100},
+		{view: "hot_keys", title: "Hot keys", columns: []string{"key", "shard", "bucket", "reads_s", "writes_s", "bytes_s", "busy_ms_s", "share_of_shard", "share", "p50_ms", "p99_ms", "verdict", "reason", "since", "database", "tables"}, most: 60},
 	}},
 	{Path: "statements", Title: "Statements", template: "tables", blocks: []block{
 		{view: "hot_statements", title: "Heaviest now", columns: []string{"statement", "database", "username", "shard", "reads_s", "writes_s", "rows_s", "busy_ms_s", "share_of_shard", "p50_ms", "p99_ms"}, most: 40},
@@ -63,7 +63,7 @@ var pages = []page{
 		{view: "move_rounds", title: "Last rounds", columns: []string{"ended", "job", "database", "ways", "buckets", "outcome", "rows", "bytes", "write_pause_ms", "read_pause_ms"}, most: 50},
 	}},
 	{Path: "throttles", Title: "Throttles", template: "tables", blocks: []block{
-		{view: "throttles", title: "Throttles", most: 200},
+		{view: "throttles", title: "Limits in effect", columns: []string{"target", "allows", "class", "mode", "origin", "demand_s", "passed", "delayed", "refused", "delay_p99_ms", "max_wait_ms", "expires", "reason", "made_by", "below", "database", "id"}, most: 200},
 	}},
 	{Path: "cluster", Title: "Cluster", template: "tables", blocks: []block{
 		{view: "shards", title: "Shards", columns: []string{"name", "hosts", "home", "state", "weight", "buckets", "paused", "open", "used", "waiting", "connection_limit", "statements", "p50_ms", "p99_ms", "queue_waits"}, most: 200},
@@ -75,8 +75,12 @@ var pages = []page{
 	}},
 }
 
-// slow are the views that ask shards, or are made of all buckets, and are read less often.
-var slow = map[string]bool{"heat": true, "skew": true, "shards": true, "transactions": true, "moves": true, "move_rounds": true, "buckets": true, "statements": true, "settings": true, "placement": true, "tables": true}
+// beats are how often views are read while somebody looks, but for those that are read once a second: views that ask
+// shards or other proxies for much.
+var beats = map[string]time.Duration{
+	"hot_keys": 2 * time.Second, "hot_statements": 2 * time.Second, "heat": 5 * time.Second, "skew": 5 * time.Second, "statements": 5 * time.Second, "shards": 5 * time.Second,
+	"transactions": 5 * time.Second, "moves": 5 * time.Second, "move_rounds": 5 * time.Second, "buckets": 5 * time.Second, "settings": 5 * time.Second, "placement": 5 * time.Second, "tables": 5 * time.Second,
+}
 
 // exists reports whether one of the page's views does.
 func (p *page) exists() bool {
@@ -118,7 +122,7 @@ func (r row) Get(name string) cell {
 	return cell{}
 }
 
-// block returns how a view is shown on the pages, in all its columns if it is on none.
+// blockOf returns how a view is shown on the pages, in all its columns if it is on none.
 func blockOf(view string) block {
 	for _, p := range pages {
 		for _, b := range p.blocks {

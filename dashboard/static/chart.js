@@ -20,6 +20,11 @@ function write(v) {
   return v.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
+// tick writes a number of an axis: no more digits than it has.
+function tick(v) {
+  return String(Number(v.toFixed(3))).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+}
+
 class Chart {
   constructor(id) {
     this.node = document.getElementById(id);
@@ -37,7 +42,7 @@ class Chart {
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       legend: { live: true },
       scales: { x: { range: (_, low, high) => [Math.min(low, high - shortest), high] }, y: { range: (_, low, high) => [0, Math.max(high * 1.08, 0.1)] } },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toISOString().slice(11, 16)) }, { ...axis, size: 58, values: (_, ticks) => ticks.map(write) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toISOString().slice(11, 16)) }, { ...axis, size: 58, values: (_, ticks) => ticks.map(tick) }],
       series: [
         { label: "UTC", value: (_, v) => (v ? new Date(v * 1000).toISOString().slice(11, 19) : "–") },
         ...this.names.map((name, i) => ({ label: name, stroke: colours[i % colours.length], dash: i >= colours.length ? [4, 3] : undefined, width: 1.6, points: { show: false }, value: (_, v) => write(v) })),
@@ -48,6 +53,13 @@ class Chart {
   draw() {
     this.plot?.destroy();
     this.plot = this.names.length > 0 ? new uPlot(this.options(), this.data, this.node) : null;
+    this.tell();
+  }
+
+  /** tell writes the newest values below the chart, unless the reader points at others. */
+  tell() {
+    const last = this.data[0].length - 1;
+    if (this.plot && last >= 0 && (this.plot.cursor.idx ?? null) === null) this.plot.setLegend({ idx: last });
   }
 
   /** begin takes the points of the last hour, by shard. */
@@ -74,6 +86,7 @@ class Chart {
     while (times[gone] < time - hour) gone++;
     if (gone > 0) for (const list of this.data) list.splice(0, gone);
     if (grown || !this.plot) this.draw(); else this.plot.setData(this.data);
+    this.tell();
   }
 
   resize() { this.plot?.setSize({ width: this.node.clientWidth - 16, height: 210 }); }

@@ -89,13 +89,13 @@ class HeatMap {
     this.draw();
   }
 
-  /** trim leaves out the time before anything was recorded, but for a sixth of the map. */
+  /** trim leaves out the time before anything was recorded, but for five minutes, or two hours. */
   trim() {
     let empty = 0;
     while (empty < this.columns.length && this.columns[empty].every((l) => l === 0)) empty++;
     this.empty = empty;
     const most = this.choice.span === "day" ? 288 : 360;
-    const gone = Math.min(empty, Math.max(0, this.columns.length - most / 6));
+    const gone = Math.min(empty, Math.max(0, this.columns.length - most / 12));
     this.columns.splice(0, gone);
     this.first += gone;
     this.empty -= gone;
@@ -252,7 +252,7 @@ class HeatMap {
 
 export function start(on) {
   const map = new HeatMap(document.getElementById("map"));
-  window.weftMap = map; // for tests, and for the curious
+  window.weftMap = map; // tests look at it
   const form = document.getElementById("controls");
   document.getElementById("show").hidden = true;
   form.addEventListener("change", () => form.submit());

@@ -199,7 +199,7 @@ func TestThemes(t *testing.T) {
 	}
 }
 
-// follow clicks an action in the row of a session, checks what would be run, and runs it.
+// act clicks an action in the row of a session, checks what would be run, and runs it.
 func (b *tab) act(id uint32, label, sql string) {
 	b.t.Helper()
 	b.visit("pools")

@@ -19,32 +19,40 @@ func TestShots(t *testing.T) {
 	}
 	w := theWorld
 	w.tables(t)
+	c := w.conn(t)
+	must(t, c, "select weft.throttle(table_name => 'acct', key => '47', rate => '20/s', duration => '1h', reason => 'import of old orders')")
 	w.load(t, 6, 10*time.Millisecond, wandering(time.Now()))
 	time.Sleep(*open)
 	w.load(t, 110, time.Millisecond, func(ctx context.Context, c *pgx.Conn, n int) error {
 		_, err := c.Exec(ctx, "select pg_sleep(0.04) from acct where id = 1042")
 		return err
 	})
-	c := w.conn(t)
 	must(t, c, "select weft.move_buckets('0-15', 'shard-1')")
 	time.Sleep(15 * time.Second)
-	for _, theme := range []string{"light", "dark"} {
-		b := w.tab(t, themed(theme))
-		for _, p := range []struct {
-			path, name string
-			height     int64
-		}{{"", "overview", 1000}, {"heat", "heat", 860}, {"keys", "keys", 620}, {"statements", "statements", 800}, {"pools", "pools", 640}, {"jobs", "jobs", 640}, {"cluster", "cluster", 700}} {
-			b.do(chromedp.EmulateViewport(1440, p.height))
-			b.visit(p.path)
-			b.await("events", live)
-			time.Sleep(3 * time.Second)
-			data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(*shots, "dashboard-"+p.name+"-"+theme+".png"), data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+	for _, p := range []struct {
+		path, name, theme string
+		height            int64
+	}{
+		{"", "overview", "light", 1060},
+		{"heat?metric=reads", "heat", "dark", 860},
+		{"keys", "keys", "light", 600},
+		{"pools", "sessions", "dark", 600},
+		{"throttles", "throttles", "light", 300},
+		{"jobs", "jobs", "dark", 340},
+	} {
+		b := w.tab(t, themed(p.theme), chromedp.EmulateViewport(1440, p.height))
+		b.visit(p.path)
+		b.await("events", live)
+		time.Sleep(6 * time.Second)
+		data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 200_000 {
+			t.Errorf("the picture of %s has %d bytes", p.name, len(data))
+		}
+		if err := os.WriteFile(filepath.Join(*shots, "dashboard-"+p.name+".png"), data, 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

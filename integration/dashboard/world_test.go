@@ -187,7 +187,7 @@ func must(t *testing.T, c *pgx.Conn, sql string, args ...any) {
 	}
 }
 
-// table makes the tables of the tests, once.
+// tables makes the tables of the tests, once.
 func (w *world) tables(t *testing.T) {
 	t.Helper()
 	c := w.conn(t)

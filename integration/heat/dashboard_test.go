@@ -21,7 +21,7 @@ type looker struct {
 	addr string
 }
 
-// look configures a proxy with a dashboard, for an operator and a viewer.
+// configure gives a proxy a dashboard, for an operator and a viewer.
 func (l *looker) configure(c *config.Config) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestDashboardActs(t *testing.T) {
 	shards := w.rows(c, "select name, (select string_agg(bucket::text, ',') from weft.buckets where shard = name) as buckets from weft.shards order by 1")
 	job := w.rows(c, "select weft.move_buckets($1, $2, rate => '1kB')", shards[1]["buckets"], shards[0]["name"])
 	id := fmt.Sprint(job[0]["job"])
-	act := func(action string) {
+	act := func(action, id string) {
 		t.Helper()
 		if code, body, _ := l.ask("op", "/dashboard/act", url.Values{"action": {action}, "id": {id}, "database": {w.db}}); code != 200 || !strings.Contains(body, "Done.") {
 			t.Errorf("%s: %d\n%s", action, code, body)
@@ -146,14 +146,14 @@ func TestDashboardActs(t *testing.T) {
 		})
 	}
 	await("running")
-	act("pause_move")
+	act("pause_move", id)
 	await("paused")
 	if _, body, _ := l.ask("op", "/dashboard/jobs", nil); !strings.Contains(body, "action=resume_move") || strings.Contains(body, "action=pause_move") {
 		t.Errorf("the actions of a paused job:\n%s", body)
 	}
-	act("resume_move")
+	act("resume_move", id)
 	await("running")
-	act("cancel_move")
+	act("cancel_move", id)
 	await("cancelled")
 	for _, tc := range []struct {
 		user, action, id string
@@ -173,6 +173,14 @@ func TestDashboardActs(t *testing.T) {
 		if code, body, _ := l.ask(tc.user, "/dashboard/act", form); code != tc.code || !strings.Contains(strings.ToLower(body), tc.text) {
 			t.Errorf("%+v: %d\n%s", tc, code, body)
 		}
+	}
+	throttle := fmt.Sprint(w.rows(c, "select weft.throttle(username => 'alice', rate => '5/s', duration => '1h')")[0]["id"])
+	if _, body, _ := l.ask("op", "/dashboard/throttles", nil); !strings.Contains(body, "action=unthrottle") || !strings.Contains(body, "user alice") {
+		t.Errorf("the throttles:\n%s", body)
+	}
+	act("unthrottle", throttle)
+	if rows := w.rows(c, "select id from weft.throttles where target like '%alice%'"); len(rows) != 0 {
+		t.Errorf("the throttle has not ended: %v", rows)
 	}
 	other := w.conn(0, "alice")
 	if code, body, _ := l.ask("op", "/dashboard/act", url.Values{"action": {"kill_session"}, "id": {strconv.Itoa(int(other.PgConn().PID()))}}); code != 200 {
