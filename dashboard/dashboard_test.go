@@ -419,7 +419,7 @@ func TestRamp(t *testing.T) {
 		last = light
 	}
 	low, high := levelsOf([]byte{0, 3, 200})
-	if low != 200-depth || shade(200, low, high) != 255 || shade(0, low, high) != 0 || shade(3, low, high) != 12 || shade(199, low, high) >= 255 {
+	if low != 200-depth || shade(200, low, high) != 255 || shade(0, low, high) != 0 || shade(3, low, high) != 12 || shade(199, low, high) == 255 {
 		t.Error("the ends of the ramp")
 	}
 }

@@ -37,8 +37,6 @@ func TestShots(t *testing.T) {
 		{"heat?metric=reads", "heat", "dark", 860},
 		{"keys", "keys", "light", 600},
 		{"pools", "sessions", "dark", 600},
-		{"throttles", "throttles", "light", 300},
-		{"jobs", "jobs", "dark", 340},
 	} {
 		b := w.tab(t, themed(p.theme), chromedp.EmulateViewport(1440, p.height))
 		b.visit(p.path)
