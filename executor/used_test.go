@@ -127,6 +127,15 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s elsewhere: %b, %v", text, b.Limited(), err)
 		}
 	}
+	lookup := declare(t, "lookup", nil, 64, column{"k", datum.Text})
+	a, err := lookup.Vindex.Columns()[0].Store(datum.Literal([]byte("a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := bindUsed(t, keyed(lookup, sets(set(lit(0)))), scanned(t, "SELECT 'a'"))
+	if id, spelling, err := NameKey(lookup.Vindex, []datum.Key{a}); err != nil || string(spelling) != "a" || len(used) != 1 || used[0].ID != id {
+		t.Errorf("a lookup's key: %v, %q, %v; used %+v", id, spelling, err, used)
+	}
 	two := declare(t, "composite", vindex.Params{"bits": []any{6, 58}}, 64, column{"k", datum.Text}, column{"d", datum.Text})
 	text := func(value string) datum.Key {
 		k, err := two.Vindex.Columns()[0].Store(datum.Literal([]byte(value)))

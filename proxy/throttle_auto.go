@@ -60,8 +60,8 @@ func (c *culprits) all() (out []throttle.Hot) {
 	return out
 }
 
-// hot is a culprit with a share of a shard's work.
-func hot(t throttle.Target, class verdict.Class, share, calls float64, shard *verdict.Finding, what string) throttle.Hot {
+// culprit is a target with a share of a shard's work.
+func culprit(t throttle.Target, class verdict.Class, share, calls float64, shard *verdict.Finding, what string) throttle.Hot {
 	classes := map[verdict.Class]throttle.Class{verdict.Read: throttle.Read, verdict.Write: throttle.Write, verdict.Mixed: throttle.Any}
 	return throttle.Hot{
 		Target: t, Class: classes[class], Share: share, Calls: calls, Pressing: shard.Presses(),
@@ -86,7 +86,7 @@ func (c *culprits) keys(shard *verdict.Finding) (out []throttle.Hot) {
 		target := throttle.Target{
 			Kind: throttle.Key, Database: f.Database, Name: t.Schema + "." + t.Name, Group: f.Group, ID: f.ID, Value: []byte(f.Value), Shown: console.Printable(f.Value),
 		}
-		out = append(out, hot(target, f.Class, f.Share, f.Calls, shard, "key"))
+		out = append(out, culprit(target, f.Class, f.Share, f.Calls, shard, "key"))
 	}
 	return out
 }
@@ -104,7 +104,7 @@ func (c *culprits) users(shard *verdict.Finding) (out []throttle.Hot) {
 	all := c.facts.Recent.Shards[shard.On].Load.Cost()
 	for user, n := range cost {
 		if share := ratio(n, all); share >= throttleShare && share <= soleShare && len(cost) > 1 && !c.exempt(user) {
-			out = append(out, hot(throttle.Target{Kind: throttle.User, Name: user}, verdict.Mixed, share, calls[user], shard, "user"))
+			out = append(out, culprit(throttle.Target{Kind: throttle.User, Name: user}, verdict.Mixed, share, calls[user], shard, "user"))
 		}
 	}
 	// The heaviest alone: the others are those that are to be protected.
@@ -126,7 +126,7 @@ func (c *culprits) statements(shard *verdict.Finding) (out []throttle.Hot) {
 		}
 		target := throttle.Target{Kind: throttle.Statement, Database: f.Database, Statement: statementID(parser.Statement(f.Text))}
 		if !slices.ContainsFunc(out, func(h throttle.Hot) bool { return h.Target.Same(&target) }) {
-			out = append(out, hot(target, verdict.Mixed, f.Share, f.Calls, shard, "statement"))
+			out = append(out, culprit(target, verdict.Mixed, f.Share, f.Calls, shard, "statement"))
 		}
 	}
 	return out

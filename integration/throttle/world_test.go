@@ -31,7 +31,8 @@ type world struct {
 	proxies []*harness.Target
 }
 
-func plain(*config.Config) {}
+// plain makes no automatic throttles: a machine that stands still for a moment must not add one.
+func plain(c *config.Config) { c.Heat.Throttle = config.ThrottleOff }
 
 // newWorld starts proxies, one for each way to configure it.
 func newWorld(t *testing.T, db string, configure ...func(*config.Config)) *world {
