@@ -181,7 +181,7 @@ func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, p
 // statement was parsed, or declarations taken back: then its plan supplies values that the parsed text does not
 // take, or the other way round.
 func (st *statement) fit(ps *prepared, r *router) error {
-	if st.server.ViaSQL {
+	if st == nil || st.server.ViaSQL {
 		return nil
 	}
 	pl := &st.planned

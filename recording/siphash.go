@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Key is the secret of one recording. Without it nobody can tell which value a sum stands for, not
-// even by trying.
+// Key is the secret of one recording. Without the Key no value can be found from its sum, not even by
+// trying all values.
 type Key [16]byte
 
 // Sum is SipHash-2-4 of data under the key.
