@@ -72,6 +72,24 @@ func TestTornTransactions(t *testing.T) {
 	}
 }
 
+// Columns that have equal values in most transactions belong together, without any foreign key or join.
+func TestRecordedDomains(t *testing.T) {
+	a := &app{ddl: "CREATE TABLE owners (nr bigint PRIMARY KEY, name text); CREATE TABLE cars (holder bigint NOT NULL, plate text NOT NULL, seats bigint NOT NULL, PRIMARY KEY (holder, plate));"}
+	a.add(1000, 0.1, "UPDATE owners SET name = $1 WHERE nr = $2")
+	a.add(1000, 0.1, "INSERT INTO cars (holder, plate, seats) VALUES ($1, $2, $3)")
+	a.rows("owners", 1e6, map[string]float64{"nr": -1})
+	a.rows("cars", 1e6, map[string]float64{"holder": -1, "plate": -1, "seats": 8})
+	if a.advise(t, 4).Candidates[0].shards("owners.nr", "cars.holder") {
+		t.Error("nothing says that the columns belong together")
+	}
+	for i := range uint64(100) {
+		a.recorded = append(a.recorded, tx(1, []uint64{1, i + 1000}, 2, []uint64{i + 1000, i, 4}))
+	}
+	if best := a.advise(t, 4).Candidates[0]; !best.shards("owners.nr", "cars.holder") || best.TwoPhase != 0 {
+		t.Errorf("%+v", best)
+	}
+}
+
 // The same parameter twice is one value, two parameters may be two.
 func TestEqualParameters(t *testing.T) {
 	a := &app{ddl: bank}

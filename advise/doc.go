@@ -10,8 +10,8 @@
 //  1. Each statement is looked at (look): which columns it compares with values, and with which
 //     columns of other tables.
 //  2. Columns that hold the same values become a domain (domains): by foreign keys, by joins, by a
-//     parameter that is compared with both. A domain that enough of the work compares with something
-//     is a candidate.
+//     parameter that is compared with both, by equal values in recorded transactions, by their names. A
+//     domain that enough of the work compares with something is a candidate.
 //  3. For each candidate all tables are declared in thought (declare): those that have the domain are
 //     sharded by it, small ones that are seldom written become reference tables, the rest stays home.
 //  4. weft's own planner plans all statements under these declarations (simulate). What it says is

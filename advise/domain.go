@@ -2,11 +2,13 @@ package advise
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"weft/catalog"
 	"weft/datum"
+	"weft/recording"
 )
 
 const (
@@ -38,6 +40,7 @@ func (w *work) domains() []*domain {
 	f.foreignKeys()
 	f.comparisons()
 	f.names()
+	f.recorded()
 	f.keys()
 	return f.candidates()
 }
@@ -139,7 +142,7 @@ func (f *finder) comparisons() {
 		for _, j := range s.sight.joins {
 			use(j[0])
 			use(j[1])
-			if cmp.Or(strings.Compare(j[0].String(), j[1].String())) > 0 {
+			if j[0].compare(j[1]) > 0 {
 				j[0], j[1] = j[1], j[0]
 			}
 			pairs[j] += s.weight
@@ -172,6 +175,70 @@ func (f *finder) names() {
 			}
 		}
 	}
+}
+
+const (
+	// together is how many recorded transactions must have values of two columns, and alike the share of
+	// them in which the values are equal, so that the columns count as one domain.
+	together, alike = 20, 0.5
+)
+
+// recorded unites columns that have equal values in most of the recorded transactions that have both:
+// an application that takes the number of a user from one table to the next needs no join.
+func (f *finder) recorded() {
+	both, equal := map[[2]Ref]int{}, map[[2]Ref]int{}
+	for _, t := range f.w.in.Transactions {
+		values := map[Ref]recording.Value{}
+		for i := range t {
+			at, ok := f.w.index[t[i].ID]
+			if !ok {
+				continue
+			}
+			for p, r := range f.w.statements[at].sight.params {
+				if p < len(t[i].Values) && len(t[i].Values[p]) > 0 {
+					values[r] = append(values[r], t[i].Values[p]...)
+				}
+			}
+		}
+		for a, x := range values {
+			for b, y := range values {
+				if a.Table == b.Table || a.compare(b) > 0 || f.w.kind(a) == 0 || f.w.kind(a) != f.w.kind(b) {
+					continue
+				}
+				pair := [2]Ref{a, b}
+				both[pair]++
+				if slices.ContainsFunc(x, func(v uint64) bool { return slices.Contains(y, v) }) {
+					equal[pair]++
+				}
+			}
+		}
+	}
+	pairs := slices.SortedFunc(maps.Keys(both), func(a, b [2]Ref) int { return cmp.Or(a[0].compare(b[0]), a[1].compare(b[1])) })
+	for _, pair := range pairs {
+		if n := both[pair]; n >= together && float64(equal[pair]) >= alike*float64(n) && !f.overlap(pair[0], pair[1]) {
+			f.unite(pair[0], pair[1])
+		}
+	}
+}
+
+// overlap reports whether the domains of two columns have columns of one table. Two columns of a table
+// hold different things, unless a foreign key says otherwise.
+func (f *finder) overlap(a, b Ref) bool {
+	tables := map[catalog.Name]bool{a.Table: true}
+	for r := range f.parent {
+		if f.find(r) == f.find(a) {
+			tables[r.Table] = true
+		}
+	}
+	if tables[b.Table] {
+		return true
+	}
+	for r := range f.parent {
+		if f.find(r) == f.find(b) && tables[r.Table] {
+			return true
+		}
+	}
+	return false
 }
 
 func looksLikeKey(name string) bool {
@@ -208,7 +275,7 @@ func (f *finder) candidates() []*domain {
 	var out []*domain
 	for root, d := range sets {
 		slices.SortFunc(d.refs, func(a, b Ref) int {
-			return cmp.Or(cmp.Compare(f.used[b], f.used[a]), strings.Compare(a.String(), b.String()))
+			return cmp.Or(cmp.Compare(f.used[b], f.used[a]), a.compare(b))
 		})
 		d.root = d.refs[0]
 		for _, r := range d.refs {
@@ -222,7 +289,7 @@ func (f *finder) candidates() []*domain {
 		}
 	}
 	slices.SortFunc(out, func(a, b *domain) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(a.root.String(), b.root.String()))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), a.root.compare(b.root))
 	})
 	return out[:min(len(out), maxCandidates)]
 }

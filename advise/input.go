@@ -1,6 +1,9 @@
 package advise
 
 import (
+	"cmp"
+	"strings"
+
 	"weft/catalog"
 	"weft/directory"
 	"weft/recording"
@@ -62,6 +65,11 @@ func (c ColumnStats) distinct(rows float64) float64 {
 type Ref struct {
 	Table  catalog.Name
 	Column string
+}
+
+// compare orders columns by their names.
+func (r Ref) compare(o Ref) int {
+	return cmp.Or(strings.Compare(r.Table.Schema, o.Table.Schema), strings.Compare(r.Table.Name, o.Table.Name), strings.Compare(r.Column, o.Column))
 }
 
 // String returns the column as people write it.

@@ -19,6 +19,8 @@ type sight struct {
 	sets, known []Ref
 	tables      []catalog.Name
 	written     []catalog.Name
+	// params are the columns that a parameter, counted from 0, is a value of.
+	params map[int]Ref
 }
 
 // look reads what statements do. What it misses makes a candidate less likely, and never a plan wrong.
@@ -35,6 +37,7 @@ func lookAt(schema *catalog.Schema, path []string, text string) sight {
 		return sight{}
 	}
 	l := &look{schema: schema, path: path, params: map[int32]Ref{}}
+	l.out.params = map[int]Ref{}
 	for _, raw := range tree.Stmts {
 		l.statement(raw.Stmt, nil)
 	}
@@ -137,6 +140,7 @@ func (l *look) insert(in *pg.InsertStmt, outer *scope) {
 		for _, c := range columns {
 			l.out.known = append(l.out.known, Ref{rel.Name, c})
 		}
+		l.stored(in, rel, columns)
 	}
 	if sel := in.SelectStmt.GetSelectStmt(); sel != nil {
 		l.query(sel, s)
@@ -144,6 +148,17 @@ func (l *look) insert(in *pg.InsertStmt, outer *scope) {
 	if c := in.OnConflictClause; c != nil && rel != nil {
 		for _, t := range c.TargetList {
 			l.out.sets = append(l.out.sets, Ref{rel.Name, t.GetResTarget().GetName()})
+		}
+	}
+}
+
+// stored notes which parameters an INSERT stores in which columns.
+func (l *look) stored(in *pg.InsertStmt, rel *catalog.Relation, columns []string) {
+	for _, row := range in.SelectStmt.GetSelectStmt().GetValuesLists() {
+		for i, n := range row.GetList().GetItems() {
+			if p := bare(n).GetParamRef(); p != nil && i < len(columns) {
+				l.out.params[int(p.Number)-1] = Ref{rel.Name, columns[i]}
+			}
 		}
 	}
 }
@@ -319,6 +334,9 @@ func (l *look) value(r Ref, n *pg.Node) {
 	p := bare(n).GetParamRef()
 	if p == nil {
 		return
+	}
+	if l.out.params != nil {
+		l.out.params[int(p.Number)-1] = r
 	}
 	if other, ok := l.params[p.Number]; !ok {
 		l.params[p.Number] = r
