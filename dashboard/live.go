@@ -34,7 +34,7 @@ func frames(views []*console.View, tables []console.Table) [][]byte {
 		for _, h := range s.Headings {
 			f.Columns = append(f.Columns, h.Name)
 		}
-		if view.Name == "load" {
+		if drawn[view.Name] {
 			f.Time, f.Raw = now.UnixMilli(), tables[i].JSON()
 		}
 		data, err := json.Marshal(f)
@@ -45,6 +45,9 @@ func frames(views []*console.View, tables []console.Table) [][]byte {
 	}
 	return out
 }
+
+// drawn are the views whose values scripts draw.
+var drawn = map[string]bool{"load": true, "moves": true}
 
 // frame is the content of an event: a view as the pages show it.
 type frame struct {

@@ -41,7 +41,7 @@ var pages = []page{
 		{view: "stats", title: "Statements by kind", columns: []string{"kind", "statements", "seconds", "p50_ms", "p99_ms", "proxy"}, most: 40},
 		{view: "skew", title: "How evenly work is spread", most: 40},
 	}},
-	{Path: "heat", Title: "Heat", template: "heat", hidden: []string{"hot_keys"}, blocks: []block{
+	{Path: "heat", Title: "Heat", template: "heat", hidden: []string{"hot_keys", "moves"}, blocks: []block{
 		{view: "heat", title: "Busiest buckets now", columns: []string{"database", "bucket", "shard", "reads_s", "writes_s", "bytes_s", "busy_ms_s", "share", "over_mean", "top_key_share", "verdict", "reason"}, most: 20},
 	}},
 	{Path: "keys", Title: "Keys", template: "tables", blocks: []block{

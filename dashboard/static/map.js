@@ -39,6 +39,7 @@ class HeatMap {
     this.amounts = [];
     this.colours = [];
     this.keys = [];
+    this.moves = []; // jobs of the database: from and to are times in seconds
     this.empty = 0; // columns at the beginning without any work
     this.image = document.createElement("canvas");
   }
@@ -141,6 +142,7 @@ class HeatMap {
     const a = this.area();
     g.imageSmoothingEnabled = false;
     g.drawImage(this.image, 0, 0, columns, rows, a.x, a.y, a.width, a.height);
+    this.jobs(g, a, columns);
     this.axes(g, a, rows, columns);
     this.legend(low, high);
   }
@@ -163,6 +165,24 @@ class HeatMap {
       }
     });
     g.putImageData(image, 0, 0);
+  }
+
+  /** jobs draws when moves of rows began and ended. */
+  jobs(g, a, columns) {
+    g.strokeStyle = "rgb(255 255 255 / 80%)";
+    g.lineWidth = 1;
+    for (const job of this.moves) {
+      for (const [time, dash] of [[job.from, []], [job.to, [3, 3]]]) {
+        const x = (time / this.step - this.first) / columns;
+        if (!(x > 0 && x < 1)) continue;
+        g.setLineDash(dash);
+        g.beginPath();
+        g.moveTo(a.x + x * a.width, a.y);
+        g.lineTo(a.x + x * a.width, a.y + a.height);
+        g.stroke();
+      }
+    }
+    g.setLineDash([]);
   }
 
   axes(g, a, rows, columns) {
@@ -227,6 +247,8 @@ class HeatMap {
     const level = this.columns[at.column][at.row] ?? 0;
     const time = new Date((this.first + at.column) * this.step * 1000).toISOString().slice(11, 19);
     const lines = [strip.shard + ", " + ranges(strip.buckets), time + " UTC: " + (level === 0 ? "no work" : "about " + amount(this.amounts[level]) + " " + this.unit)];
+    const from = (this.first + at.column) * this.step;
+    for (const job of this.moves) if (job.from < from + this.step && job.to >= from) lines.push("job " + job.text);
     const wanted = new Set(strip.buckets.map(String));
     for (const k of this.keys.filter((k) => wanted.has(k.bucket) && k.database === this.choice.database).slice(0, 3)) lines.push("now: key " + k.key + ", " + k.share + " of the shard");
     this.tip.replaceChildren(...lines.map((text, i) => {
@@ -262,6 +284,13 @@ export function start(on) {
   on("hot_keys", (frame) => {
     const at = (name) => frame.columns.indexOf(name);
     map.keys = frame.rows.map((r) => ({ key: r.cells[at("key")].t, bucket: r.cells[at("bucket")].t, database: r.cells[at("database")].t, share: r.cells[at("share_of_shard")].t }));
+  });
+  on("moves", (frame) => {
+    map.moves = frame.raw.filter((r) => r.database === map.choice.database && r.started).map((r) => ({
+      from: Date.parse(r.started) / 1000,
+      to: r.ended ? Date.parse(r.ended) / 1000 : Date.now() / 1000,
+      text: r.job + ", " + r.kind + ": " + (r.from_shards ?? []).join(", ") + " → " + (r.to_shards ?? []).join(", "),
+    }));
   });
   const read = () => map.read().catch(() => {}); // weft may be away: the next one may do
   const again = async () => {

@@ -70,16 +70,24 @@ func TestHotKey(t *testing.T) {
 	row := eval[int](b, script)
 
 	// The point of the page that shows the newest cell of the row.
-	at := eval[[]float64](b, fmt.Sprintf(`(() => {
+	const cellOf = `(() => {
 		const m = window.weftMap, a = m.area(), box = m.canvas.getBoundingClientRect();
-		return [box.left + a.x + a.width - a.width / m.columns.length / 2, box.top + a.y + (%d + 0.5) / m.strips.length * a.height];
-	})()`, row))
+		return [box.left + a.x + a.width - a.width / m.columns.length / 2, box.top + a.y + (%s + 0.5) / m.strips.length * a.height];
+	})()`
+	at := eval[[]float64](b, fmt.Sprintf(cellOf, strconv.Itoa(row)))
 	b.await("keys of the map", "window.weftMap.keys.length > 0")
 	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
 	tip := eval[string](b, "document.getElementById('tip').innerText")
 	if !strings.HasPrefix(tip, fmt.Sprintf("%s, bucket %d\n", shard, bucket)) || !strings.Contains(tip, "now: key 42") || !strings.Contains(tip, "statements/s") {
 		t.Errorf("the cell says %q", tip)
 	}
+	var job string
+	if err := c.QueryRow(t.Context(), "select weft.move_buckets($1, $2)", strconv.Itoa(bucket), map[string]string{"shard-0": "shard-1", "shard-1": "shard-0"}[shard]).Scan(&job); err != nil {
+		t.Fatal(err)
+	}
+	b.await("the job on the map", fmt.Sprintf("window.weftMap.moves.some((m) => m.text.startsWith('%s, move: %s → '))", job, shard))
+	b.await("the past of the bucket on the other shard", fmt.Sprintf("window.weftMap.strips.some((s) => s.shard !== '%s' && s.buckets.includes(%d))", shard, bucket))
+	at = eval[[]float64](b, fmt.Sprintf(cellOf, fmt.Sprintf("m.strips.findIndex((s) => s.buckets.includes(%d))", bucket)))
 	b.do(chromedp.MouseClickXY(at[0], at[1]))
 	b.await("the keys of the bucket", "location.pathname === '/dashboard/keys' && "+texts("hot_keys", "key")+"[0] === '42'")
 	b.await("events", live)
