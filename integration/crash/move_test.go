@@ -231,6 +231,26 @@ func (m *moving) begin(d *death) {
 	})
 }
 
+// beginAndStop asks P for a job, and returns when P stands at a point of it. A P that was away for longer
+// than its lease may be taken for dead by Q until P has a new one: Q adopts the job and ends it. Then there is
+// another job.
+func (m *moving) beginAndStop(d *death, point string) {
+	m.t.Helper()
+	p := m.weft[0]
+	m.begin(d)
+	within(m.t, patience, fmt.Sprintf("%s: P comes there", point), func() bool {
+		if p.Stopped() {
+			return true
+		}
+		if m.snapshot().FindMove(d.job) == nil && !p.Stopped() {
+			m.t.Logf("job %s was adopted by another proxy", d.job)
+			d.buckets = nil
+			m.begin(d)
+		}
+		return false
+	})
+}
+
 // with lends a connection to a proxy.
 func (m *moving) with(i int, f func(*pgx.Conn)) {
 	m.t.Helper()
@@ -249,8 +269,7 @@ func (m *moving) roundCell(d *death) {
 	m.t.Helper()
 	p := m.weft[0]
 	p.StopAt(m.t, d.point, false)
-	m.begin(d)
-	within(m.t, patience, fmt.Sprintf("%s: P comes there", d.point), p.Stopped)
+	m.beginAndStop(d, d.point)
 	m.kill(d)
 	p.GoOn()
 	time.Sleep(d.lasting)
@@ -264,8 +283,7 @@ func (m *moving) recoveryCell(d *death) {
 	at := []string{"move-writes-clear", "move-prepared", "move-all-clear", "move-committed", "move-followed"}[m.r.IntN(5)]
 	p.StopAt(m.t, at, false)
 	q.StopAt(m.t, d.point, false)
-	m.begin(d)
-	within(m.t, patience, fmt.Sprintf("%s: P comes there", at), p.Stopped)
+	m.beginAndStop(d, at)
 	m.load.lose(0)
 	p.Signal(m.t, syscall.SIGKILL)
 	p.WaitExit(m.t, patience)
