@@ -29,7 +29,9 @@ type Move struct {
 	Proxy string    `json:"proxy"`          // the proxy that runs the job
 	State MoveState `json:"state"`
 	// Reason says why the job is paused or has failed.
-	Reason  string      `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Waits says what keeps the job from its work at present, and may pass: a shard is down.
+	Waits   string      `json:"waits,omitempty"`
 	Options MoveOptions `json:"options,omitzero"`
 	// Round is the round in progress, nil between rounds.
 	Round *Round `json:"round,omitempty"`

@@ -78,6 +78,21 @@ func (e *Error) Unwrap() error { return e.cause }
 // IsFatal reports whether the session ends after this error.
 func (e *Error) IsFatal() bool { return e.Severity == SeverityFatal }
 
+// MayPass reports whether an error says that a server is down, busy or in another's hands, so that the
+// same attempt may succeed later.
+func MayPass(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case ConnectionException, ConnectionDoesNotExist, ConnectionFailure, "08001", "08004", AdminShutdown, "57P02", CannotConnectNow,
+		InsufficientResources, TooManyConnections, SerializationFailure, DeadlockDetected, LockNotAvailable, ObjectInUse:
+		return true
+	}
+	return false
+}
+
 // From returns err as an *Error: itself if it is one, else an internal error
 // that names nothing but the message.
 func From(err error) *Error {

@@ -121,6 +121,8 @@ func (a adminSource) move(snap *directory.Snapshot, database string, r *schema.M
 	}
 	if at := slices.IndexFunc(blockers, func(b peer.Blocker) bool { return b.Job == m.ID }); at >= 0 {
 		out.BlockedBy = describeBlocker(&blockers[at])
+	} else if m.Waits != "" {
+		out.BlockedBy = m.Waits
 	} else if r.LastOutcome != "" && r.LastOutcome != schema.Carried && m.State == directory.MoveRunning {
 		out.BlockedBy = r.LastOutcome
 	}

@@ -375,7 +375,15 @@ func (m *moving) settle(d *death) {
 			}
 		})
 	}
-	within(t, 2*adopt, what+": the job is over", func() bool { return len(m.snapshot().Moves) == 0 })
+	asked, told := time.Now(), false
+	within(t, 2*adopt, what+": the job is over", func() bool {
+		moves := m.snapshot().Moves
+		if !told && time.Since(asked) > 4*adopt {
+			told = true
+			t.Logf("%s: the job is not over: %+v", what, moves)
+		}
+		return len(moves) == 0
+	})
 	time.Sleep(200 * time.Millisecond) // the load goes on for a moment
 	m.quiesce(func() {
 		within(t, 10*time.Second, what+": nothing is prepared", func() bool { return m.prepared() == 0 })

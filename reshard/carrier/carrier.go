@@ -109,6 +109,9 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 		}
 	}
 	sizes, err := c.cfg.Rows.PrepareMove(ctx, snap, *m)
+	if err != nil && pgerr.MayPass(err) {
+		return c.wait(ctx, m, err)
+	}
 	if err != nil {
 		return c.fail(ctx, m, err)
 	}
@@ -157,7 +160,17 @@ func (c *Carrier) begun(ctx context.Context, id, proxy string) error {
 		if m.State == directory.MovePreparing {
 			m.State = directory.MoveRunning
 		}
+		m.Waits = ""
 	})
+}
+
+// wait notes what a job waits for, and returns it: the job is begun again.
+func (c *Carrier) wait(ctx context.Context, m *directory.Move, reason error) error {
+	if m.Waits == reason.Error() || ctx.Err() != nil {
+		return reason
+	}
+	err := c.changeOwn(ctx, m.ID, m.Proxy, func(_ *directory.Snapshot, m *directory.Move) { m.Waits = reason.Error() })
+	return errors.Join(reason, err)
 }
 
 // pauseAt pauses a job that was to come this far by itself. When it is resumed, it goes to its end.

@@ -1,11 +1,15 @@
 package carrier
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"weft/directory"
+	"weft/pgerr"
 	"weft/schema"
 )
 
@@ -54,6 +58,55 @@ func TestMayHold(t *testing.T) {
 		if got := mayHold(&tc.move, "p", "k", tc.phase); !errors.Is(got, tc.want) || tc.want == nil && got != nil {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
+	}
+}
+
+// prepared is a Rows whose PrepareMove fails.
+type prepared struct {
+	Rows
+	err error
+}
+
+func (p *prepared) PrepareMove(context.Context, *directory.Snapshot, directory.Move) (*schema.MoveSizes, error) {
+	return nil, p.err
+}
+
+// entry is a directory with one job.
+type entry struct {
+	Directory
+	snap    *directory.Snapshot
+	updates int
+}
+
+func (e *entry) Load(context.Context) (*directory.Snapshot, error) { return e.snap, nil }
+
+func (e *entry) Update(_ context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error) {
+	next, err := fn(e.snap)
+	if err == nil {
+		e.snap, e.updates = next, e.updates+1
+	}
+	return next, err
+}
+
+// TestPrepare: a job waits for a shard that is down, and says so once. What does not pass fails the job.
+func TestPrepare(t *testing.T) {
+	dir := &entry{snap: &directory.Snapshot{Moves: []directory.Move{{ID: "j", Proxy: "p", State: directory.MoveRunning}}}}
+	rows := &prepared{err: fmt.Errorf("prepare: %w", pgerr.New(pgerr.ConnectionFailure, "shard a is down"))}
+	c := New(Config{Directory: dir, Rows: rows})
+	for range 3 {
+		if err := c.Run(t.Context(), "j", "p"); !errors.Is(err, rows.err) {
+			t.Fatal(err)
+		}
+		if m := dir.snap.FindMove("j"); m.State != directory.MoveRunning || !strings.Contains(m.Waits, "shard a is down") || dir.updates != 1 {
+			t.Errorf("%+v after %d updates", m, dir.updates)
+		}
+	}
+	rows.err = pgerr.New(pgerr.UndefinedTable, "no such table")
+	if err := c.Run(t.Context(), "j", "p"); !errors.Is(err, rows.err) {
+		t.Fatal(err)
+	}
+	if m := dir.snap.FindMove("j"); m.State != directory.MoveFailed || !strings.Contains(m.Reason, "no such table") {
+		t.Errorf("%+v", m)
 	}
 }
 
