@@ -225,9 +225,11 @@ type Heat struct {
 	// is still needed.
 	MaxThrottles int           `yaml:"max_throttles"`
 	ThrottleFor  time.Duration `yaml:"throttle_for"`
+	// Rows says what becomes of transactions that write a hot key: ThrottleOff, ThrottleObserve or ThrottleAuto.
+	Rows string `yaml:"rows"`
 }
 
-// What becomes of automatic throttles.
+// What becomes of automatic throttles, and of hot rows.
 const (
 	ThrottleOff     = "off"     // there are none
 	ThrottleObserve = "observe" // they count what they would do, and do nothing
@@ -291,7 +293,7 @@ func Default() Config {
 		Log: Log{Level: "info", Format: "text"},
 
 		Statements: Statements{MaxBytes: 16 << 20},
-		Heat:       Heat{Samples: 2000, Keys: KeysShown, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second},
+		Heat:       Heat{Samples: 2000, Keys: KeysShown, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve},
 		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

@@ -66,6 +66,7 @@ func (c Config) problems() Problems {
 	ps.between("heat.samples", c.Heat.Samples, 0, 100_000)
 	ps.choice("heat.keys", c.Heat.Keys, KeysShown, KeysHashed)
 	ps.choice("heat.throttle", c.Heat.Throttle, ThrottleOff, ThrottleObserve, ThrottleAuto)
+	ps.choice("heat.rows", c.Heat.Rows, ThrottleOff, ThrottleObserve, ThrottleAuto)
 	ps.between("heat.max_throttles", c.Heat.MaxThrottles, 0, throttle.MaxAutomatic)
 	if c.Heat.ThrottleFor < 2*time.Second || c.Heat.ThrottleFor > time.Hour {
 		ps.add("heat.throttle_for", "must be from 2s to 1h")

@@ -127,6 +127,17 @@ func (*source) Heat(_ context.Context, _ console.Aspect, values bool) console.He
 	}
 }
 
+func (*source) Queues(values bool) []console.Queue {
+	key := "key (hidden) of t"
+	if values {
+		key = "key 7 of t"
+	}
+	return []console.Queue{
+		{Proxy: "p", Shard: "s1", Database: "app", Key: key, Kind: "row", Mode: "auto", Slots: 2, Used: 2, Waiting: 9, WaitP99: 1.5, Served: 70, Waited: 60, Refused: 1},
+		{Proxy: "p", Shard: "s1", Database: "other", Key: key, Kind: "row", Mode: "auto"},
+	}
+}
+
 func (s *source) ThrottleShard(_ context.Context, shard, rate, lasts string) (int64, error) {
 	s.did = append(s.did, "throttle "+shard+" "+rate+" "+lasts)
 	return 7, nil
@@ -213,6 +224,7 @@ func TestShow(t *testing.T) {
 		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4|5|6|7|saturated|\n"},
 		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01\nother||0|0|0|0||"},
 		{"SHOW WARNINGS", "a1|2024-02-03 03:05:06.000007+00|warning|key 7|key 7 is hot: true||SELECT 1\nb2|"},
+		{"SHOW QUEUES", "p|s1|app|key 7 of t|row|auto|2|2|9|1.5|70|60|1\np|s1|other|"},
 		{"SHOW THROTTLES", `1|key <b>7</b>\u0001 of t|app|any|200/s|500||enforce|manual|why|root|2024-02-03 03:05:06.000007+00|2024-02-03 03:05:06.000007+00|1.5|1|2|3|4` + "\n2|user b|"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {

@@ -36,6 +36,8 @@ type Source interface {
 	// Throttles lists the limits in effect. It asks the other proxies what they have counted; with values, it
 	// names keys by theirs.
 	Throttles(ctx context.Context, values bool) []Throttle
+	// Queues lists the queues of hot keys of this proxy; with values, it names the keys.
+	Queues(values bool) []Queue
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

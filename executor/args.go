@@ -5,6 +5,7 @@ import (
 
 	"weft/datum"
 	"weft/heat"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/parser"
 	"weft/plan"
@@ -40,6 +41,8 @@ type Args struct {
 
 	// Limits are the keys and buckets that are limited. Nil for none.
 	Limits *throttle.Places
+	// Hot are the keys that are hot. Nil for none.
+	Hot *queue.Table
 }
 
 // Params is a view of the parameters in the body of a Bind message.

@@ -10,6 +10,7 @@ import (
 
 	"weft/datum"
 	"weft/directory"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/pgerr"
 	"weft/plan"
@@ -50,6 +51,7 @@ type Binder struct {
 	touched []int
 	used    used
 	limited throttle.Set // the limits that concern the execution
+	hot     *queue.Hot   // the first hot key of the execution
 
 	buf     []byte         // values of literals
 	offsets []int          // offsets of parameters in Params
@@ -124,7 +126,7 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
 	b.shards.reset(snap)
-	b.missing, b.buckets, b.touched, b.every, b.used.count, b.limited = nil, 0, b.touched[:0], false, 0, 0
+	b.missing, b.buckets, b.touched, b.every, b.used.count, b.limited, b.hot = nil, 0, b.touched[:0], false, 0, 0, nil
 	if cap(b.touched) > maxKeep/8 {
 		b.touched = nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weft/datum"
 	"weft/heat"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/plan"
 	"weft/vindex"
@@ -39,6 +40,11 @@ func (b *Binder) use(in *plan.Instance, bucket int, id uint64, keys []datum.Key)
 			b.limited |= l.Spelled(named, spelling(in.Table.Vindex, keys))
 		}
 	}
+	if t := b.args.Hot; t != nil && b.hot == nil {
+		if named := t.Named(b.args.Database, in.Table.Colocation, id); len(named) > 0 {
+			b.hot = queue.Spelled(named, spelling(in.Table.Vindex, keys))
+		}
+	}
 	if b.args.Watch == nil {
 		return
 	}
@@ -49,6 +55,9 @@ func (b *Binder) use(in *plan.Instance, bucket int, id uint64, keys []datum.Key)
 
 // Limited returns the limits of Args.Limits that concern what the last Bind or BindPiece went by.
 func (b *Binder) Limited() throttle.Set { return b.limited }
+
+// Hot returns the first key of Args.Hot that the last Bind or BindPiece went by, nil for none.
+func (b *Binder) Hot() *queue.Hot { return b.hot }
 
 // NameKey returns what a key of a table with that vindex is known by, and its whole spelling.
 func NameKey(v vindex.Vindex, keys []datum.Key) (id uint64, spelled []byte, err error) {

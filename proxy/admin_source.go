@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -78,7 +79,7 @@ func (s *Session) describe() console.Session {
 		if what := s.route.touch.waitsFor(); what != "" {
 			c.State = "waiting for " + what
 		} else if id := s.route.outset.waits.Load(); id != 0 {
-			c.State = "waiting for throttle " + strconv.FormatInt(id, 10)
+			c.State = "waiting for " + cmp.Or(waitWords[id], "throttle "+strconv.FormatInt(id, 10))
 		}
 	}
 	if since < 0 {

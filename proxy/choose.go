@@ -75,8 +75,9 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	if r.rules != nil {
 		r.args.Limits = r.rules.Places
 	}
+	r.args.Hot = r.hot
 	shards, err := r.bind.Bind(p, rt.snap, &r.args)
-	r.args.Watch, r.args.Limits = nil, nil // sessions of other databases borrow the router too
+	r.args.Watch, r.args.Limits, r.args.Hot = nil, nil, nil // sessions of other databases borrow the router too
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"weft/auth"
 	"weft/console"
 	"weft/directory"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/pool"
 	"weft/schema"
@@ -126,6 +127,8 @@ type Heat struct {
 	Throttles directory.Throttles
 	// Throttle says what becomes of automatic throttles.
 	Throttle throttle.Auto
+	// Rows says what becomes of hot rows. Default: nothing.
+	Rows queue.Mode
 	// Exempt are the users whose statements no throttle concerns.
 	Exempt map[string]bool
 }

@@ -171,7 +171,7 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 	if err == nil {
 		r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, cp.s.record.scanOptions()
 		var d choice
-		r.beginRules(nil) // the COPY itself has passed the outset
+		r.beginRules(nil, nil) // the COPY itself has passed the outset
 		switch d, err = cp.s.route.choose(r, p, text, inner, asQuery); {
 		case err != nil:
 		case d.do == gatherShards:

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"weft/proxy/queues"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 )
@@ -24,6 +25,8 @@ type keeper struct {
 	// verdicts is what is found to be hot, and throttles is what is limited.
 	verdicts  verdicts
 	throttles *throttler.Throttler
-	guard     gateGuard
-	copies    copies
+	// queues are where transactions wait that write a hot key.
+	queues *queues.Queues
+	guard  gateGuard
+	copies copies
 }

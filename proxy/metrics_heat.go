@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/heat"
@@ -20,12 +22,13 @@ var (
 	descHeatDropped = prometheus.NewDesc("weft_heat_dropped_total", "Samples for which there was no room.", nil, nil)
 	descHot         = prometheus.NewDesc("weft_hot", "Things that are hot now, the same through every proxy.", []string{"kind"}, nil)
 	descThrottled   = prometheus.NewDesc("weft_throttled_total", "Statements that throttles have delayed or refused, or would have.", []string{"origin", "kind", "action"}, nil)
+	descRowQueue    = prometheus.NewDesc("weft_queued_total", "Transactions that have waited for their turn at a hot key or were refused there, or would have.", []string{"kind", "action"}, nil)
 	descSkew        = prometheus.NewDesc("weft_skew", "How evenly the work that this proxy has in a database is spread over buckets.", []string{"database", "what"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descSkew} {
+	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descSkew} {
 		ch <- d
 	}
 }
@@ -60,6 +63,10 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	c.srv.keeper.throttles.Metrics().Each(func(o throttle.Origin, k throttle.Kind, action string, n int64) {
 		send(descThrottled, prometheus.CounterValue, float64(n), string(o), string(k), action)
 	})
+	queued := c.srv.keeper.queues.Metrics()
+	for action, n := range map[string]*atomic.Int64{"waited": &queued.Waited, "refused": &queued.Refused, "would_wait": &queued.WouldWait, "would_refuse": &queued.WouldRefuse} {
+		send(descRowQueue, prometheus.CounterValue, float64(n.Load()), "row", action)
+	}
 	v := heatView{report: w.report(heat.KeyPart|heat.BucketPart, false), snap: snap}
 	for _, s := range v.skews() {
 		if s.Class != "all" {

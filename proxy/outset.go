@@ -6,6 +6,7 @@ import (
 
 	"weft/directory"
 	"weft/executor"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/parser"
 	"weft/pgerr"
@@ -31,10 +32,12 @@ type outset struct {
 	// passed is the statement that was let pass last and has not been sent yet. It may be routed again,
 	// because rows have moved meanwhile, and passes again then.
 	passed *parser.Facts
-	// waits is the number of the rule that the session waits for, 0 for none. Other goroutines read it.
+	// waits is the number of the rule that the session waits for, or one of waitWords; 0 for none. Other goroutines read it.
 	waits atomic.Int64
 	// slots are the places that the transaction under way has in rules with so many places.
 	slots []*throttle.Slot
+	// place is that of the transaction under way at a hot key, nil for none.
+	place *queue.Place
 	// spends are the rules that are told how long the statement under way keeps a backend busy.
 	spends []*throttle.Live
 
@@ -143,7 +146,7 @@ func (o *outset) factsOf(t *throttle.Table, d *departure) throttle.Facts {
 func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err error) {
 	leave := throttle.Ask(o.rules, shards, now)
 	if leave.Wait > 0 {
-		if err := o.await(leave.By, leave.Wait, nil); err != nil {
+		if err := o.await(leave.By.ID, leave.Wait, nil); err != nil {
 			leave.Cancel(time.Now())
 			return nil, err
 		}
@@ -155,7 +158,7 @@ func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err err
 		slot, began := l.Enter(), time.Now()
 		o.slots = append(o.slots, slot)
 		if !slot.Has() {
-			if err := o.await(l, l.MaxWait, slot.Granted()); err != nil {
+			if err := o.await(l.ID, l.MaxWait, slot.Granted()); err != nil {
 				return nil, err
 			}
 			if !slot.Has() {
@@ -172,9 +175,9 @@ func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err err
 // drainCheck is how soon a session that waits notices that the proxy is drained.
 const drainCheck = 50 * time.Millisecond
 
-// await waits for a rule, for so long, or until ready is closed. A cancel request, the end of the session or of the proxy,
+// await waits for a rule, or for what waitWords has, for so long, or until ready is closed. A cancel request, the end of the session or of the proxy,
 // and statement_timeout end the wait.
-func (o *outset) await(by *throttle.Live, d time.Duration, ready <-chan struct{}) error {
+func (o *outset) await(by int64, d time.Duration, ready <-chan struct{}) error {
 	re := &o.s.reach
 	select {
 	case <-re.cancelled: // meant for an earlier statement
@@ -186,7 +189,7 @@ func (o *outset) await(by *throttle.Live, d time.Duration, ready <-chan struct{}
 	re.heedTimeouts()
 	re.patience.queues.Add(1)
 	defer re.patience.queues.Add(1)
-	o.waits.Store(by.ID)
+	o.waits.Store(by)
 	defer o.waits.Store(0)
 	began := time.Now()
 	defer func() { o.s.account.noteHeld(time.Since(began)) }()
@@ -231,13 +234,14 @@ func (o *outset) afresh() { o.passed = nil }
 
 // rest notes that the session waits for its client. If no transaction is open, places are given back.
 func (o *outset) rest() {
-	if len(o.slots) > 0 && o.s.idle() {
+	if (len(o.slots) > 0 || o.place != nil) && o.s.idle() {
 		o.leave()
 	}
 }
 
 // leave gives back the places of the transaction.
 func (o *outset) leave() {
+	o.leavePlace()
 	for _, slot := range o.slots {
 		slot.Leave()
 	}
@@ -269,15 +273,29 @@ func (o *outset) passHome(f *parser.Facts) error {
 // choose is routing.choose, and lets the statement pass then. A Parse that no Bind follows executes nothing, and
 // waits for nothing.
 func (o *outset) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, how manner) (choice, error) {
-	r.beginRules(nil)
+	r.beginRules(nil, nil)
 	if how != asParse {
-		r.beginRules(o.s.srv.keeper.throttles.Table())
+		r.beginRules(o.s.srv.keeper.throttles.Table(), o.s.srv.keeper.queues.Table())
 	}
 	d, err := o.s.route.choose(r, p, text, f, how)
-	if err == nil && r.rules != nil {
-		err = o.passChosen(r, p, f, d)
+	if err == nil {
+		err = o.depart(r, p, f, d)
 	}
 	return d, err
+}
+
+// depart lets a planned statement pass, of which choose has decided what is to be done: first by the throttles, then by the
+// queue of a hot key, so that a transaction which has a place at a throttle does not wait for another one.
+func (o *outset) depart(r *router, p *plan.Plan, f *parser.Facts, d choice) error {
+	if r.rules != nil {
+		if err := o.passChosen(r, p, f, d); err != nil {
+			return err
+		}
+	}
+	if r.hot != nil && d.do == runOnShard {
+		return o.enterRow(r, p, f)
+	}
+	return nil
 }
 
 // passChosen is pass for a planned statement, of which choose has decided what is to be done.
@@ -297,8 +315,9 @@ func (o *outset) passChosen(r *router, p *plan.Plan, f *parser.Facts, d choice) 
 	return o.pass(r.rules, &out)
 }
 
-// beginRules notes which rules are in effect, before the keys of a statement are looked at.
-func (r *router) beginRules(t *throttle.Table) {
+// beginRules notes which rules are in effect and which keys are hot, before the keys of a statement are looked at.
+func (r *router) beginRules(t *throttle.Table, hot *queue.Table) {
+	r.hot = hot
 	r.rules, r.limited, r.visits, r.sought = t, 0, r.visits[:0], false
 }
 

@@ -33,6 +33,8 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		return json.Marshal(s.keeper.verdicts.state(q.All))
 	case q.Throttles:
 		return json.Marshal(throttler.Figures(s.keeper.throttles.Table().All()))
+	case q.Queues:
+		return json.Marshal(s.keeper.queues.Demand())
 	case q.Dismiss != "":
 		s.keeper.verdicts.judge.Dismiss(q.Dismiss, seconds(q.Seconds))
 	case q.Tape != nil:

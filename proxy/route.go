@@ -9,6 +9,7 @@ import (
 
 	"weft/directory"
 	"weft/executor"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/parser"
 	"weft/pgerr"
@@ -24,9 +25,10 @@ type router struct {
 	bind executor.Binder
 	args executor.Args
 
-	// rules are the throttles in effect, nil for none. limited are those about keys and buckets that
+	// rules are the throttles in effect and hot the keys that are hot, nil for none. limited are those about keys and buckets that
 	// concern the statement, and visits are the shards of its keys, if sought.
 	rules   *throttle.Table
+	hot     *queue.Table
 	limited throttle.Set
 	visits  []string
 	sought  bool // the keys have been looked at

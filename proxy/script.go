@@ -80,13 +80,13 @@ func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whol
 		return false, nil
 	}
 	r.takeQuery(text, k.s.record.scanOptions())
-	r.beginRules(k.s.srv.keeper.throttles.Table())
+	r.beginRules(k.s.srv.keeper.throttles.Table(), k.s.srv.keeper.queues.Table())
 	d, err := k.s.route.choose(r, p, text, f, asQuery)
 	if err == nil && !d.do.onOne() {
 		return false, nil
 	}
-	if err == nil && r.rules != nil {
-		if err := k.s.route.outset.passChosen(r, p, f, d); err != nil {
+	if err == nil {
+		if err := k.s.route.outset.depart(r, p, f, d); err != nil {
 			return true, k.s.route.refuseQuery(err, n)
 		}
 	}

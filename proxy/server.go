@@ -115,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	s.counts = counts{statements: tally.NewTable(cfg.Statements.Bytes), heat: newWarmth()}
 	s.counts.chronicle = newChronicle(s)
 	s.keeper.verdicts = newVerdicts(s)
-	s.keeper.throttles = newThrottler(s)
+	s.keeper.throttles, s.keeper.queues = newThrottler(s), newQueues(s)
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -131,6 +131,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("history of heat", s.counts.chronicle.Run))
 	s.wg.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
 	s.wg.Go(s.kept("throttles", s.keeper.throttles.Run))
+	s.wg.Go(s.kept("queues", s.keeper.queues.Run))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
 	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.watchRounds))

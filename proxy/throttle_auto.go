@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"weft/console"
 	"weft/directory"
 	"weft/heat/throttle"
 	"weft/heat/verdict"
@@ -73,18 +72,12 @@ func culprit(t throttle.Target, class verdict.Class, share, calls float64, shard
 func (c *culprits) keys(shard *verdict.Finding) (out []throttle.Hot) {
 	for i := range c.found {
 		f := &c.found[i]
-		if f.Kind != verdict.Key || f.Verdict != verdict.Hot || f.On != shard.On || f.Share < throttleShare || !f.Known || len(f.Value) >= maxValue || strings.HasSuffix(f.Value, "…") {
+		if f.Kind != verdict.Key || f.Verdict != verdict.Hot || f.On != shard.On || f.Share < throttleShare {
 			continue
 		}
-		at := slices.IndexFunc(c.snap.Tables, func(t directory.Table) bool {
-			return t.Database == f.Database && t.Kind == directory.Sharded && t.Colocation() == f.Group && len(t.Columns) == 1
-		})
-		if at < 0 {
+		target, ok := keyTarget(f, c.snap)
+		if !ok {
 			continue
-		}
-		t := &c.snap.Tables[at]
-		target := throttle.Target{
-			Kind: throttle.Key, Database: f.Database, Name: t.Schema + "." + t.Name, Group: f.Group, ID: f.ID, Value: []byte(f.Value), Shown: console.Printable(f.Value),
 		}
 		out = append(out, culprit(target, f.Class, f.Share, f.Calls, shard, "key"))
 	}

@@ -52,6 +52,7 @@ var ownSteps = []string{
 	sqlFile("heat") + sqlFile("own/19_warnings"),
 	sqlFile("own/20_recording"),
 	sqlFile("own/21_throttles"),
+	sqlFile("own/22_queues"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -6,6 +6,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/directory"
+	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/proxy"
 )
@@ -65,7 +66,10 @@ func (p parts) proxyConfig() proxy.Config {
 func heatConfig(cfg config.Config) proxy.Heat {
 	h, users := cfg.Heat, cfg.Auth.Users
 	modes := map[string]throttle.Mode{config.ThrottleObserve: throttle.Observe, config.ThrottleAuto: throttle.Enforce}
+	rows := map[string]queue.Mode{config.ThrottleObserve: queue.Observe, config.ThrottleAuto: queue.Auto}
 	out := proxy.Heat{
+		Rows: rows[h.Rows],
+
 		Samples: h.Samples, Hashed: h.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard(), Exempt: map[string]bool{},
 		Throttle: throttle.Auto{Mode: modes[h.Throttle], Max: h.MaxThrottles, Lasts: h.ThrottleFor},
 	}

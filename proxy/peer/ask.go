@@ -60,6 +60,8 @@ type Question struct {
 	Taped    string `json:"taped,omitempty"`
 	// Throttles: what was counted of each throttle.
 	Throttles bool `json:"throttles,omitempty"`
+	// Queues: how many transactions per second ask for places at hot keys.
+	Queues bool `json:"queues,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
 }
