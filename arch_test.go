@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"http", "config"},
 	{"proxy"},
 	{"proxy/admit"},
+	{"proxy/job"},
 	{"proxy/vigil"},
 	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues"},
 	{"console/dialogue"},

@@ -229,12 +229,12 @@ func (a adminSource) destinations(snap *directory.Snapshot) map[int]string {
 
 // PauseMoves implements console.Control.
 func (a adminSource) PauseMoves(ctx context.Context) (int, error) {
-	ids, err := a.srv.moving.jobs.pause(ctx, "paused on the admin console", func(*directory.Move) bool { return true })
+	ids, err := a.srv.moving.jobs.Pause(ctx, "paused on the admin console", func(*directory.Move) bool { return true })
 	return len(ids), err
 }
 
 // ResumeMoves implements console.Control.
 func (a adminSource) ResumeMoves(ctx context.Context) (int, error) {
-	ids, err := a.srv.moving.jobs.resume(ctx, func(m *directory.Move) bool { return m.State == directory.MovePaused })
+	ids, err := a.srv.moving.jobs.Resume(ctx, func(m *directory.Move) bool { return m.State == directory.MovePaused })
 	return len(ids), err
 }

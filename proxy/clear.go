@@ -67,26 +67,14 @@ func (r *holds) barrier(snap *directory.Snapshot, database string) *reshard.Barr
 }
 
 // holdGrace is how long after its job's max_pause a round may hold statements: a little less than
-// the two seconds that clients are promised. Any proxy ends a round before that, see jobs.watch,
+// the two seconds that clients are promised. Any proxy ends a round before that, see job.Runner.WatchRounds,
 // unless etcd or the deciding shard does not answer.
 const holdGrace = 1900 * time.Millisecond
-
-// maxPause is how long the round of a job may hold a statement before it gives way.
-func maxPause(m *directory.Move) time.Duration {
-	pause := m.Options.MaxPause
-	if m.Round != nil && m.Round.Pause > 0 {
-		pause = m.Round.Pause
-	}
-	if pause <= 0 {
-		pause = carrier.DefaultMaxPause
-	}
-	return pause
-}
 
 // overdue returns the error of a statement that a round holds which should have ended: nobody
 // can say now whether its rows have moved.
 func (r *holds) overdue(b *reshard.Barrier) error {
-	if r.ages.of(b.Round.Key, time.Now()) <= maxPause(b.Move)+holdGrace {
+	if r.ages.of(b.Round.Key, time.Now()) <= carrier.LongestPause(b.Move)+holdGrace {
 		return nil
 	}
 	return pgerr.New(pgerr.CannotConnectNow, "rows of the statement are on their way to another shard, and it is not known yet whether they have arrived").

@@ -71,7 +71,7 @@ func (u isolateCall) isolate(ctx context.Context, req *schema.Request, value, sh
 	move := u.s.util.newMove(directory.MoveIsolate)
 	move.Options = options
 	out := &isolated{}
-	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		id, err := isolableID(old, req, value)
 		if err != nil {
 			return nil, err

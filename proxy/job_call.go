@@ -8,7 +8,6 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
-	"weft/reshard"
 	"weft/schema"
 )
 
@@ -57,7 +56,7 @@ func (u moveCall) startMove(ctx context.Context, options directory.MoveOptions, 
 	}
 	move := u.s.util.newMove(directory.MoveBuckets)
 	move.Options = options
-	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		target := slices.Clone(old.PlacementOf(move.Database, ""))
 		if err := retarget(old, target); err != nil {
 			return nil, err
@@ -161,7 +160,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 		return err
 	}
 	id := args["job"]
-	if _, err := u.pauseJobs(ctx, "cancelled by "+u.s.login.user, func(m *directory.Move) bool { return m.ID == id }); err != nil {
+	if _, err := u.s.srv.moving.jobs.Pause(ctx, "cancelled by "+u.s.login.user, func(m *directory.Move) bool { return m.ID == id }); err != nil {
 		return err
 	}
 	snap, err := u.s.srv.cfg.Directory.Load(ctx)
@@ -184,7 +183,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 			return err
 		}
 	}
-	err = u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err = u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		if m := next.FindMove(id); m == nil || m.Round != nil && m.Carries() {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
@@ -200,7 +199,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 
 // turnBack makes a job that declares tables, or takes declarations back, bring the rows to where they were.
 func (u moveCall) turnBack(ctx context.Context, id string) error {
-	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		m := next.FindMove(id)
 		if m == nil || m.Round != nil {
@@ -226,71 +225,6 @@ func (u moveCall) turnBack(ctx context.Context, id string) error {
 		})
 	}
 	return err
-}
-
-// pauseJobs pauses the jobs that match and waits until none of them has a round. It returns their
-// IDs. A job that has failed stays as it is.
-func (u moveCall) pauseJobs(ctx context.Context, reason string, match func(*directory.Move) bool) ([]string, error) {
-	return u.s.srv.moving.jobs.pause(ctx, reason, match)
-}
-
-// pause is pauseJobs for the console, too.
-func (j *jobs) pause(ctx context.Context, reason string, match func(*directory.Move) bool) ([]string, error) {
-	for j.s.cfg.Directory != nil {
-		var ids []string
-		busy := false
-		err := j.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-			next, changed := old.Clone(), false
-			ids, busy = nil, false
-			for i := range next.Moves {
-				m := &next.Moves[i]
-				if !m.Carries() || !match(m) {
-					continue
-				}
-				ids = append(ids, m.ID)
-				busy = busy || m.Round != nil
-				if m.State == directory.MoveFailed || m.State == directory.MovePaused {
-					continue
-				}
-				m.State, m.Reason, changed = directory.MovePaused, reason, true
-			}
-			if !changed {
-				return old, nil
-			}
-			return next, nil
-		})
-		if err != nil || !busy {
-			return ids, err
-		}
-		if err := nap(ctx, 20*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// resume lets jobs that are paused or have failed go on, and returns their IDs.
-func (j *jobs) resume(ctx context.Context, match func(*directory.Move) bool) ([]string, error) {
-	var ids []string
-	if j.s.cfg.Directory == nil {
-		return nil, nil
-	}
-	err := j.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		next := old.Clone()
-		ids = nil
-		for i := range next.Moves {
-			m := &next.Moves[i]
-			if match(m) && (m.State == directory.MovePaused || m.State == directory.MoveFailed) {
-				reshard.Resume(next, m)
-				ids = append(ids, m.ID)
-			}
-		}
-		if len(ids) == 0 {
-			return old, nil
-		}
-		return next, nil
-	})
-	return ids, err
 }
 
 // changeMoves pauses or resumes one job, or all jobs of the database, and returns the jobs.
@@ -321,13 +255,13 @@ func (u moveCall) changeMoves(ctx context.Context, args map[string]string, chang
 // pauseMoves pauses one job, or all jobs of the database.
 func (u moveCall) pauseMoves(ctx context.Context, args map[string]string) ([][]string, error) {
 	return u.changeMoves(ctx, args, func(ctx context.Context, match func(*directory.Move) bool) ([]string, error) {
-		return u.pauseJobs(ctx, "paused by "+u.s.login.user, match)
+		return u.s.srv.moving.jobs.Pause(ctx, "paused by "+u.s.login.user, match)
 	})
 }
 
 // resumeMoves lets one job go on, or all jobs of the database.
 func (u moveCall) resumeMoves(ctx context.Context, args map[string]string) ([][]string, error) {
-	return u.changeMoves(ctx, args, u.s.srv.moving.jobs.resume)
+	return u.changeMoves(ctx, args, u.s.srv.moving.jobs.Resume)
 }
 
 // setMove changes the options of a job. Its next round goes by them.
@@ -341,7 +275,7 @@ func (u moveCall) setMove(ctx context.Context, args map[string]string) error {
 	} else if snap.FindMove(id) == nil {
 		return u.jobOver(ctx, id)
 	}
-	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		m := next.FindMove(id)
 		if m == nil {

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"maps"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,7 +22,13 @@ type metrics struct {
 	// misplaced counts connections that were refused because the server is not the shard that
 	// it should be.
 	misplaced *prometheus.CounterVec
-	moves     *moveMetrics
+	held      holdMetrics
+}
+
+// holdMetrics is what was counted of statements that rounds of moves have held here.
+type holdMetrics struct {
+	waited *tally.Histogram // how long
+	now    atomic.Int64     // statements that wait now
 }
 
 // outcomeNames are Prometheus's names for the outcomes of transactions of several shards.
@@ -33,7 +39,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_clients", Help: "Clients connected."}),
 		gathered: tally.NewHistogram(tally.Bytes),
 		plans:    tally.NewHistogram(nil),
-		moves:    newMoveMetrics(),
+		held:     holdMetrics{waited: tally.NewHistogram(tally.Durations)},
 		misplaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_shard_misplaced_total", Help: "Connections refused because the server is another one than the shard should be.",
 		}, []string{"shard"}),
@@ -119,19 +125,16 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 
 // collectMoves reports what was counted of moves.
 func (c *runCollector) collectMoves(ch chan<- prometheus.Metric) {
-	m := c.m.moves
-	m.mu.Lock()
-	rows, bytes, outcomes := m.rows, m.bytes, maps.Clone(m.outcomes)
-	m.mu.Unlock()
-	ch <- prometheus.MustNewConstMetric(descMoveRows, prometheus.CounterValue, float64(rows))
-	ch <- prometheus.MustNewConstMetric(descMoveBytes, prometheus.CounterValue, float64(bytes))
-	for outcome, n := range outcomes {
+	m := c.srv.moving.jobs.Counts()
+	ch <- prometheus.MustNewConstMetric(descMoveRows, prometheus.CounterValue, float64(m.Rows))
+	ch <- prometheus.MustNewConstMetric(descMoveBytes, prometheus.CounterValue, float64(m.Bytes))
+	for outcome, n := range m.Outcomes {
 		ch <- prometheus.MustNewConstMetric(descMoveRounds, prometheus.CounterValue, float64(n), outcome)
 	}
-	ch <- histogram(descMovePauses, m.writes, 1e9, "write")
-	ch <- histogram(descMovePauses, m.reads, 1e9, "read")
-	ch <- histogram(descHeld, m.holds, 1e9)
-	ch <- prometheus.MustNewConstMetric(descHolds, prometheus.GaugeValue, float64(m.held.Load()))
+	ch <- histogram(descMovePauses, m.Writes, 1e9, "write")
+	ch <- histogram(descMovePauses, m.Reads, 1e9, "read")
+	ch <- histogram(descHeld, c.m.held.waited, 1e9)
+	ch <- prometheus.MustNewConstMetric(descHolds, prometheus.GaugeValue, float64(c.m.held.now.Load()))
 	snap := c.srv.cfg.Snapshot()
 	for _, db := range snap.Databases() {
 		on := make([]int, len(snap.Shards))

@@ -13,7 +13,7 @@ import (
 
 // declaring has a job do what declaring tables needs besides carrying rows.
 type declaring struct {
-	remembered
+	*schema.Mover
 	online *schema.Online
 }
 
@@ -24,12 +24,12 @@ func (d declaring) PrepareMove(ctx context.Context, snap *directory.Snapshot, m 
 			return nil, err
 		}
 	}
-	return d.remembered.PrepareMove(ctx, snap, m)
+	return d.Mover.PrepareMove(ctx, snap, m)
 }
 
 // FinishMove implements carrier.Rows.
 func (d declaring) FinishMove(ctx context.Context, snap *directory.Snapshot, m directory.Move) error {
-	if err := d.remembered.FinishMove(ctx, snap, m); err != nil || m.Group == "" {
+	if err := d.Mover.FinishMove(ctx, snap, m); err != nil || m.Group == "" {
 		return err
 	}
 	if m.GoesHome() {

@@ -59,7 +59,7 @@ func (u rebalanceCall) run(ctx context.Context, args map[string]string) ([][]str
 	move.Options = options
 	var l *layout
 	var moves []rebalance.Move
-	err = srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err = srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		l = newLayout(old, move.Database, sizes, work)
 		if moves = l.plan(o); len(moves) == 0 {
 			return old, nil

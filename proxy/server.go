@@ -96,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
-	s.register, s.keeper.s, s.moving.holds.s, s.moving.jobs.s, s.moving.jobs.history.s, s.moving.fences.s = newRegister(s), s, s, s, s, s
+	s.register, s.keeper.s, s.moving.holds.s, s.moving.fences.s = newRegister(s), s, s, s
 	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.verify, &s.moving.fences, s.askService
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
@@ -112,6 +112,7 @@ func New(cfg Config) (*Server, error) {
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.keeper.vigil = newVigil(s)
 	s.left = newLeftover(s)
+	s.moving.jobs = newJobs(s)
 	s.counts = counts{statements: tally.NewTable(cfg.Statements.Bytes), heat: newWarmth()}
 	s.counts.chronicle = newChronicle(s)
 	s.keeper.verdicts = newVerdicts(s)
@@ -133,8 +134,8 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("throttles", s.keeper.throttles.Run))
 	s.wg.Go(s.kept("queues", s.keeper.queues.Run))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
-	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
-	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.watchRounds))
+	s.wg.Go(s.kept("moves of rows", s.moving.jobs.Run))
+	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.WatchRounds))
 	s.wg.Go(s.kept("hubs", s.followHubs))
 	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
 	s.wg.Go(s.kept("resolver", s.resolveLeft))

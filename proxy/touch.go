@@ -297,11 +297,11 @@ const leastHold = 250 * time.Millisecond
 func (t *touching) await(b *reshard.Barrier, began time.Time) error {
 	since := time.Now()
 	t.mark(b)
-	t.s.srv.metrics.moves.held.Add(1)
+	t.s.srv.metrics.held.now.Add(1)
 	defer func() {
 		t.mark(nil)
-		t.s.srv.metrics.moves.held.Add(-1)
-		t.s.srv.metrics.moves.holds.Add(t.s.id, int64(time.Since(since)))
+		t.s.srv.metrics.held.now.Add(-1)
+		t.s.srv.metrics.held.waited.Add(t.s.id, int64(time.Since(since)))
 	}()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

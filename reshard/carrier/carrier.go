@@ -262,6 +262,14 @@ func (c *Carrier) tries(pairs []directory.Pair) (most int) {
 	return most
 }
 
+// LongestPause is how long the round of a job may hold a statement before it gives way.
+func LongestPause(m *directory.Move) time.Duration {
+	if m.Round != nil && m.Round.Pause > 0 {
+		return m.Round.Pause
+	}
+	return orDefault(m.Options.MaxPause, DefaultMaxPause)
+}
+
 // mostStretched is how long a round may hold statements whose buckets gave way again and again.
 const mostStretched = 32 * time.Second
 

@@ -135,3 +135,18 @@ func TestMaxPause(t *testing.T) {
 		t.Errorf("%d tries", n)
 	}
 }
+
+// TestLongestPause: a round says itself how long it may hold statements, or its job does.
+func TestLongestPause(t *testing.T) {
+	for _, tc := range []struct {
+		job, round, want time.Duration
+	}{{0, 0, 500 * time.Millisecond}, {time.Second, 0, time.Second}, {time.Second, 4 * time.Second, 4 * time.Second}, {0, 2 * time.Second, 2 * time.Second}} {
+		m := &directory.Move{Options: directory.MoveOptions{MaxPause: tc.job}, Round: &directory.Round{Pause: tc.round}}
+		if got := LongestPause(m); got != tc.want {
+			t.Errorf("job %s, round %s: %s", tc.job, tc.round, got)
+		}
+	}
+	if got := LongestPause(&directory.Move{}); got != 500*time.Millisecond {
+		t.Errorf("no round: %s", got)
+	}
+}
