@@ -16,7 +16,6 @@ type maker struct {
 	app
 	r       *rand.Rand
 	planted []string
-	key     recording.Key
 	// values makes the values of the parameters of each statement, for recordings.
 	values []func(entity uint64) []uint64
 }

@@ -101,9 +101,6 @@ func (sp *spread) largest() float64 {
 	return max(sp.top[0].part, ratio(sp.rest, sp.distinct))
 }
 
-// values is how many values there are.
-func (sp *spread) values() float64 { return float64(len(sp.top)) + sp.distinct }
-
 // draw makes up a value.
 func (sp *spread) draw(r *rand.Rand) uint64 {
 	at := r.Float64()

@@ -31,7 +31,6 @@ type work struct {
 	index      map[int64]int // of statements, by ID
 	tables     []*catalog.Relation
 	usage      map[catalog.Name]*usage
-	calls      float64
 	base       *directory.Snapshot // the shards, without declarations
 	skipped    int                 // statements beyond the bound
 }
