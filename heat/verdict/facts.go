@@ -12,10 +12,21 @@ type Facts struct {
 	// Servers are all shards of the cluster, and Home is the name of that with the undeclared tables.
 	Servers []Server
 	Home    string
+	// Skews are the databases whose work is less evenly spread than usual.
+	Skews []Skew
 	// Hidden: values of keys are not to be kept.
 	Hidden bool
 	// Place names the shard that a bucket of a database is on, "" if there is no such bucket.
 	Place func(database string, bucket int32) string
+}
+
+// Skew says that the work of a database is on fewer buckets than usual: on how many that have effect, and how
+// many are usual. Top is the share of the heaviest one, which is First.
+type Skew struct {
+	Database   string
+	Now, Usual float64
+	Top        float64
+	First      int32
 }
 
 // Server is one shard of the cluster.

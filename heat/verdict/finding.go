@@ -17,9 +17,10 @@ const (
 	Bucket    Kind = "bucket"
 	Shard     Kind = "shard"
 	Statement Kind = "statement"
+	Database  Kind = "database"
 )
 
-// Kinds are all kinds.
+// Kinds are the kinds that can be hot.
 var Kinds = []Kind{Key, Bucket, Shard, Statement}
 
 // Verdict is what was found.
@@ -31,6 +32,7 @@ const (
 	Hot       Verdict = "hot"       // it is warm, and its shard is saturated
 	Slow      Verdict = "slow"      // its statements take much longer than those of others
 	Saturated Verdict = "saturated" // a shard has more work than it can do
+	Skewed    Verdict = "skewed"    // the work of a database is on fewer buckets than usual
 )
 
 // Reason is why it does not go away by itself.
@@ -84,7 +86,8 @@ type Finding struct {
 	CPU     float64 `json:"cpu,omitempty"`
 	Cores   float64 `json:"cores,omitempty"` // CPU backends of the shard want so many cores
 	Slow    float64 `json:"p,omitempty"`     // milliseconds that one of a hundred statements takes
-	Usual   float64 `json:"q,omitempty"`     // the same for the median key
+	Usual   float64 `json:"q,omitempty"`     // the same for the median key; of a database, how many effective buckets it has usually
+	Buckets float64 `json:"eb,omitempty"`    // of a database: how many effective ones it has
 	Cooler  string  `json:"to,omitempty"`    // a shard that has room
 	Cause   string  `json:"by,omitempty"`    // of a shard: the text of the statement that the reason is about
 	Value   string  `json:"x,omitempty"`     // of a key

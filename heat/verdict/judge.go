@@ -119,6 +119,7 @@ func (s *scene) judge() {
 	s.judgeSlow()
 	s.judgeBuckets()
 	s.judgeShards()
+	s.judgeSkews()
 }
 
 // finding is about a thing on a shard.
@@ -255,5 +256,15 @@ func (s *scene) judgeShards() {
 		}
 		f.Verdict = Saturated
 		s.t.note(sh.saturated, f)
+	}
+}
+
+// judgeSkews notes the databases that are less even than usual. How long that has been so, and how much it
+// takes, is known already.
+func (s *scene) judgeSkews() {
+	for _, k := range s.facts.Skews {
+		s.t.note(over, Finding{
+			Object: Object{Kind: Database, Database: k.Database}, Verdict: Skewed, On: s.facts.Place(k.Database, k.First), In: k.First, Share: k.Top, Buckets: k.Now, Usual: k.Usual,
+		})
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"sort"
+	"strings"
 	"testing"
 
 	"weft/heat"
+	"weft/heat/trend"
 )
 
 const (
@@ -35,6 +37,7 @@ type simulation struct {
 	found   []Finding
 	begun   []Finding // since the beginning
 	ended   []Finding
+	spread  trend.Skew
 }
 
 var shardNames = []string{"s0", "s1", "s2", "s3"}
@@ -111,10 +114,27 @@ func (s *simulation) facts() *Facts {
 			f.Brief = heat.MergeBriefs(f.Brief, b)
 		}
 	}
+	if s.spread.Warned {
+		f.Skews = []Skew{{Database: "app", Now: s.spread.Now, Usual: s.spread.Usual, Top: s.spread.Top, First: int32(s.spread.First)}}
+	}
 	for _, name := range shardNames {
 		f.Servers = append(f.Servers, Server{Name: name, Weight: 1, Word: s.words[name]})
 	}
 	return f
+}
+
+// look notes how evenly work is spread, so many seconds after the last time.
+func (s *simulation) look(elapsed float64) {
+	r := s.now[0].Report()
+	for _, p := range s.now[1:] {
+		r = heat.Merge(r, p.Report())
+	}
+	amounts := make([]float64, simulatedBuckets)
+	for b, l := range r.Databases["app"].Buckets {
+		amounts[b] = l.Cost()
+	}
+	d := r.Databases["app"]
+	s.spread = s.spread.Next(heat.NewSkew(amounts, d.Samples), simulatedBuckets, d.Effective(), elapsed)
 }
 
 func (s *simulation) has(v Verdict, k Kind) *Finding {
@@ -150,6 +170,9 @@ func TestNoFalseAlarms(t *testing.T) {
 			for second := range simulatedSeconds {
 				for _, name := range shardNames {
 					s.words[name] = s.words[name].Then(Word{Known: true, CPU: float64(s.r.IntN(4)), Lock: float64(s.r.IntN(2)), Cores: 4}, 1)
+				}
+				if second%15 == 14 {
+					s.look(15)
 				}
 				s.second()
 				if len(s.begun) > 0 || c.calm && second >= warmUp && len(s.found) > 0 {
@@ -256,5 +279,48 @@ func TestSlowKey(t *testing.T) {
 	f := s.has(Slow, Key)
 	if f == nil || f.ID != mix(9) || f.Slow < 60 || f.Usual > 5 || f.Reason != "" || s.has(Hot, Key) != nil {
 		t.Errorf("%+v", s.found)
+	}
+}
+
+// Work that gathers on a part of the buckets is warned of while no shard is saturated, and the warning ends when the work is spread
+// again.
+func TestWorkGathers(t *testing.T) {
+	s := newSimulation(t, 6, 1)
+	s.samples = 150
+	part := 0.0
+	s.draw = func() int {
+		key := s.r.IntN(100_000)
+		for s.r.Float64() < part && bucketOf(key) >= simulatedBuckets/10 {
+			key = s.r.IntN(100_000)
+		}
+		return key
+	}
+	minutes := func(n int, until func() bool) (took int) {
+		for ; took < 60*n && !until(); took++ {
+			if took%15 == 14 {
+				s.look(15)
+			}
+			s.second()
+		}
+		return took
+	}
+	minutes(25, func() bool { return false })
+	if len(s.begun) > 0 {
+		t.Fatalf("%+v", s.begun)
+	}
+	part = 0.99
+	took := minutes(6, func() bool { return s.has(Skewed, Database) != nil })
+	f := s.has(Skewed, Database)
+	if f == nil || f.Usual < 200 || f.Buckets > 60 || len(Warnings(s.found)) != 1 {
+		t.Fatalf("%+v", s.found)
+	}
+	w := f.Words(names)
+	if w.Severity != Notice || w.Object != "database app" || !strings.Contains(w.Message, "gathers on few buckets") || !strings.Contains(w.SQL, "database = 'app'") {
+		t.Errorf("%+v", w)
+	}
+	t.Logf("warned after %d seconds: %s", took, w.Message)
+	part = 0
+	if took := minutes(15, func() bool { return s.has(Skewed, Database) == nil }); s.has(Skewed, Database) != nil {
+		t.Errorf("still there after %d seconds: %+v", took, s.spread)
 	}
 }

@@ -36,7 +36,7 @@ type Text struct {
 // Words words a finding.
 func (f *Finding) Words(n Names) Text {
 	t := Text{Severity: Warning, Object: f.object(n)}
-	if f.Verdict == Slow {
+	if f.Verdict == Slow || f.Verdict == Skewed {
 		t.Severity = Notice
 	}
 	t.Message = f.message(t.Object)
@@ -58,6 +58,8 @@ func (f *Finding) object(n Names) string {
 		return fmt.Sprintf("key %s of %s in database %s", name, in, f.Database)
 	case Bucket:
 		return fmt.Sprintf("bucket %d of database %s", f.Bucket, f.Database)
+	case Database:
+		return "database " + f.Database
 	case Statement:
 		return fmt.Sprintf("statement %d of %s in database %s", n.Statement(f.Object.Text), f.User, f.Database)
 	}
@@ -80,6 +82,8 @@ func (f *Finding) message(object string) string {
 	switch {
 	case f.Verdict == Slow:
 		return fmt.Sprintf("%s is slow: one in a hundred of its statements takes longer than %.3g ms, where it is %.3g ms for the median key", object, f.Slow, f.Usual)
+	case f.Verdict == Skewed:
+		return fmt.Sprintf("the work in %s gathers on few buckets: it is spread as over %.0f equally busy ones, where %.0f are usual; bucket %d has %s of it", object, f.Buckets, f.Usual, f.In, percent(f.Share))
 	case f.Kind == Shard && f.Verdict == Hot:
 		return fmt.Sprintf("%s is hot: it has %s of the work of all shards, mostly %s, and is saturated: %s", object, percent(f.Share), f.mostly(), f.saturation())
 	case f.Kind == Shard:
@@ -114,6 +118,10 @@ func (f *Finding) saturation() string {
 // advice says what to do, and gives a statement of SQL that does it or shows more.
 func (f *Finding) advice(n Names) (advice, sql string) {
 	look := "SELECT * FROM weft.hot_statements WHERE shard = " + quote.Literal(f.On) + " ORDER BY busy_ms_s DESC LIMIT 5"
+	if f.Verdict == Skewed {
+		return "Nothing waits because of it yet. Look which buckets and keys have the work, and whether an import, a report or a new feature explains it. If it stays, a shard will be hot: see which key it is, and spread it in time.",
+			"SELECT * FROM weft.heat WHERE database = " + quote.Literal(f.Database) + " ORDER BY share DESC LIMIT 10"
+	}
 	switch f.Reason {
 	case SingleKey:
 		advice = "One key is on one shard: moving its bucket would only move the work, and help the others. "
