@@ -219,6 +219,8 @@ type Heat struct {
 	Samples int `yaml:"samples"`
 	// Keys says whether the values of hot keys are shown: KeysShown or KeysHashed.
 	Keys string `yaml:"keys"`
+	// Plan says what becomes of plans that would relieve saturated shards: PlanOff, PlanAdvise or PlanAuto.
+	Plan string `yaml:"plan"`
 	// Throttle says what becomes of automatic throttles: ThrottleOff, ThrottleObserve or ThrottleAuto.
 	Throttle string `yaml:"throttle"`
 	// MaxThrottles is how many there may be at a time, and ThrottleFor how long each lasts unless it
@@ -234,6 +236,13 @@ const (
 	ThrottleOff     = "off"     // there are none
 	ThrottleObserve = "observe" // they count what they would do, and do nothing
 	ThrottleAuto    = "auto"    // they delay and refuse statements
+)
+
+// What becomes of plans that would relieve saturated shards.
+const (
+	PlanOff    = "off"    // there are none
+	PlanAdvise = "advise" // warnings have their SQL
+	PlanAuto   = "auto"   // weft moves buckets by itself, too
 )
 
 // What weft.hot_keys shows of keys.
@@ -293,7 +302,7 @@ func Default() Config {
 		Log: Log{Level: "info", Format: "text"},
 
 		Statements: Statements{MaxBytes: 16 << 20},
-		Heat:       Heat{Samples: 2000, Keys: KeysShown, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve},
+		Heat:       Heat{Samples: 2000, Keys: KeysShown, Plan: PlanAdvise, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve},
 		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

@@ -65,6 +65,7 @@ func (c Config) problems() Problems {
 	c.Statements.problems(&ps)
 	ps.between("heat.samples", c.Heat.Samples, 0, 100_000)
 	ps.choice("heat.keys", c.Heat.Keys, KeysShown, KeysHashed)
+	ps.choice("heat.plan", c.Heat.Plan, PlanOff, PlanAdvise, PlanAuto)
 	ps.choice("heat.throttle", c.Heat.Throttle, ThrottleOff, ThrottleObserve, ThrottleAuto)
 	ps.choice("heat.rows", c.Heat.Rows, ThrottleOff, ThrottleObserve, ThrottleAuto)
 	ps.between("heat.max_throttles", c.Heat.MaxThrottles, 0, throttle.MaxAutomatic)

@@ -87,6 +87,10 @@ type ShardLoad struct {
 	WaitMedian, WaitNinetyNinth float64 // of the time that statements wait for a backend
 	// Active is what its active backends do, nil if it has not said.
 	Active *Active
+	// Utilisation is the part of its cores that backends use, nil if its cores are not known. FullAt is when they would use
+	// all, zero if that cannot be told.
+	Utilisation *float64
+	FullAt      time.Time
 	Finding
 }
 
@@ -115,6 +119,10 @@ type Skew struct {
 	ShardsOverMean      float64
 	CrossShard, Scatter float64
 	TwoPhase            float64
+	// Usual is how many effective buckets are usual, 0 if that is not known, and Warned says that there are
+	// too few.
+	Usual  float64
+	Warned bool
 }
 
 // heatViews are the views about heat.
@@ -206,6 +214,8 @@ var heatViews = []*View{
 			{"on_io", Float},
 			{"verdict", Text},
 			{"reason", Text},
+			{"utilisation", Float},
+			{"full_at", Time},
 		},
 		loadRows, false,
 	},
@@ -225,11 +235,13 @@ var heatViews = []*View{
 			{"cross_shard", Float},
 			{"scatter", Float},
 			{"two_phase", Float},
+			{"usual", Float},
+			{"warned", Bool},
 		},
 		skewRows, false,
 	},
 	{
-		"warnings", "WARNINGS", "what is hot, slow or saturated, why, and what to do about it",
+		"warnings", "WARNINGS", "what is hot, slow, saturated or skewed, why, and what to do about it",
 		[]Column{{"id", Text}, {"since", Time}, {"severity", Text}, {"object", Text}, {"message", Text}, {"advice", Text}, {"sql", Text}},
 		warningRows, false,
 	},
@@ -293,8 +305,12 @@ func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
 		if a := s.Active; a != nil {
 			active = []any{a.CPU, a.Lock, a.IO}
 		}
+		utilisation := any(nil)
+		if s.Utilisation != nil {
+			utilisation = *s.Utilisation
+		}
 		last := append([]any{s.Share, s.OverMean, s.Median, s.NinetyNinth, s.WaitMedian, s.WaitNinetyNinth}, active...)
-		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason))...))
+		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason), utilisation, s.FullAt)...))
 	}
 	return rows
 }
@@ -309,8 +325,12 @@ func skewRows(ctx context.Context, src Source, v Viewer) [][]any {
 		if s.TopBucket < 0 {
 			top = nil
 		}
+		usual, warned := any(nil), any(nil)
+		if s.Usual > 0 {
+			usual, warned = s.Usual, s.Warned
+		}
 		rows = append(rows, []any{
-			s.Database, s.Class, s.Evenness, s.Effective, s.Buckets, s.Gini, top, s.TopShare, s.TopKey, s.ShardsOverMean, s.CrossShard, s.Scatter, s.TwoPhase,
+			s.Database, s.Class, s.Evenness, s.Effective, s.Buckets, s.Gini, top, s.TopShare, s.TopKey, s.ShardsOverMean, s.CrossShard, s.Scatter, s.TwoPhase, usual, warned,
 		})
 	}
 	return rows

@@ -121,6 +121,10 @@ type Heat struct {
 	Samples int
 	// Hashed says that values of keys are not kept, and not shown.
 	Hashed bool
+	// Plan says what becomes of plans that would relieve saturated shards.
+	Plan PlanMode
+	// LookEvery is how often such plans are made, and what has become unusual is looked for. Default 15 s.
+	LookEvery time.Duration
 	// History says that the work of buckets is remembered for a day.
 	History bool
 	// Throttles keeps throttles. Nil: there are none. It does not change while the proxy runs.
@@ -132,6 +136,16 @@ type Heat struct {
 	// Exempt are the users whose statements no throttle concerns.
 	Exempt map[string]bool
 }
+
+// PlanMode says what becomes of plans that would relieve saturated shards.
+type PlanMode uint8
+
+// The modes.
+const (
+	NoPlan     PlanMode = iota // there are none
+	AdvisePlan                 // warnings have their SQL
+	AutoPlan                   // weft moves buckets by itself, too
+)
 
 // Gather holds the defaults of weft's own session parameters.
 type Gather struct {

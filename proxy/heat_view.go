@@ -12,8 +12,10 @@ import (
 	"weft/console"
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/trend"
 	"weft/heat/verdict"
 	"weft/parser"
+	"weft/proxy/judge"
 	"weft/proxy/peer"
 )
 
@@ -35,7 +37,7 @@ var partsOf = [...]heat.Parts{
 // heatOf makes an aspect of a report.
 func (s *Server) heatOf(r heat.Report, what console.Aspect) (out console.Heat) {
 	state := s.keeper.verdicts.judge.State()
-	v := heatView{report: r, snap: s.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words}
+	v := heatView{report: r, snap: s.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words, notes: state.Notes}
 	if s.conf().Heat.Hashed {
 		v.name = s.counts.heat.nameOf
 	}
@@ -81,6 +83,7 @@ type heatView struct {
 	name   func(heat.Name) string // names keys whose values are not shown; nil: values are
 	found  found
 	words  map[string]verdict.Word // of shards
+	notes  judge.Notes
 }
 
 func work(l heat.Load) console.Work {
@@ -229,8 +232,9 @@ func (v *heatView) shards() []console.ShardLoad {
 		if w := v.words[name]; w.Known {
 			active = &console.Active{CPU: w.CPU, Lock: w.Lock, IO: w.IO}
 		}
+		utilisation, full := v.forecast(name)
 		out = append(out, console.ShardLoad{
-			Active: active, Finding: v.found.of(verdict.Object{Kind: verdict.Shard, Shard: name}),
+			Active: active, Utilisation: utilisation, FullAt: full, Finding: v.found.of(verdict.Object{Kind: verdict.Shard, Shard: name}),
 			Work: work(s.Load), Shard: name, Share: share, OverMean: ratio(share*weights, float64(v.snap.Shards[i].Weight)),
 			Median: milliseconds(&s.Times, 0.5), NinetyNinth: milliseconds(&s.Times, 0.99),
 			WaitMedian: milliseconds(&s.Waits, 0.5), WaitNinetyNinth: milliseconds(&s.Waits, 0.99),
@@ -239,6 +243,23 @@ func (v *heatView) shards() []console.ShardLoad {
 	return out
 }
 
+// forecast returns which part of a shard's cores is in use, nil if that is not known, and when all will be, zero if that
+// cannot be told.
+func (v *heatView) forecast(shard string) (utilisation *float64, full time.Time) {
+	w := v.words[shard]
+	if !w.Known || w.Cores <= 0 {
+		return nil, full
+	}
+	if in, known := v.notes.Loads[shard].Full(w.Cores); known {
+		full = v.now.Add(seconds(in)).Truncate(time.Minute)
+	}
+	x := w.CPU / w.Cores
+	return &x, full
+}
+
+// allClass is the class of all work.
+const allClass = "all"
+
 // classes are the classes of work, and what of a load belongs to each.
 var classes = []struct {
 	name string
@@ -246,7 +267,7 @@ var classes = []struct {
 }{
 	{"read", func(l heat.Load) heat.Load { return heat.Load{Read: l.Read} }},
 	{"write", func(l heat.Load) heat.Load { return heat.Load{Write: l.Write} }},
-	{"all", func(l heat.Load) heat.Load { return l }},
+	{allClass, func(l heat.Load) heat.Load { return l }},
 }
 
 func (v *heatView) skews() []console.Skew {
@@ -282,7 +303,12 @@ func (v *heatView) skews() []console.Skew {
 					key = max(key, c.of(e.Load).Cost())
 				}
 			}
+			var past trend.Skew
+			if c.name == allClass {
+				past = v.notes.Skews[database]
+			}
 			out = append(out, console.Skew{
+				Usual: past.Usual, Warned: past.Warned,
 				Database: database, Class: c.name, Evenness: s.Evenness, Effective: s.Effective, Buckets: int64(len(amounts)), Gini: s.Gini, TopBucket: int64(s.First),
 				TopShare: s.Top, TopKey: min(1, ratio(key, all)), ShardsOverMean: over,
 				CrossShard: d.Share(heat.Scatter, heat.Several, heat.TwoPhase), Scatter: d.Share(heat.Scatter), TwoPhase: d.TwoPhase(),

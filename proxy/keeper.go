@@ -27,6 +27,8 @@ type keeper struct {
 	throttles *throttler.Throttler
 	// queues are where transactions wait that write a hot key.
 	queues *queues.Queues
-	guard  gateGuard
-	copies copies
+	// outlook is what is found out more slowly than what is hot.
+	outlook outlook
+	guard   gateGuard
+	copies  copies
 }

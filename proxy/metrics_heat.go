@@ -52,7 +52,8 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	send(descHeatSamples, prometheus.CounterValue, taken)
 	send(descHeatDropped, prometheus.CounterValue, missed)
 	hot := map[verdict.Kind]float64{}
-	for _, f := range c.srv.keeper.verdicts.judge.State().Findings {
+	state := c.srv.keeper.verdicts.judge.State()
+	for _, f := range state.Findings {
 		if f.Verdict == verdict.Hot {
 			hot[f.Kind]++
 		}
@@ -67,14 +68,22 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	for action, n := range map[string]*atomic.Int64{"waited": &queued.Waited, "refused": &queued.Refused, "would_wait": &queued.WouldWait, "would_refuse": &queued.WouldRefuse} {
 		send(descRowQueue, prometheus.CounterValue, float64(n.Load()), "row", action)
 	}
-	v := heatView{report: w.report(heat.KeyPart|heat.BucketPart, false), snap: snap}
+	v := heatView{report: w.report(heat.KeyPart|heat.BucketPart, false), snap: snap, notes: state.Notes}
 	for _, s := range v.skews() {
-		if s.Class != "all" {
+		if s.Class != allClass {
 			continue
 		}
 		send(descSkew, prometheus.GaugeValue, s.Evenness, s.Database, "evenness")
 		send(descSkew, prometheus.GaugeValue, s.Effective, s.Database, "effective_buckets")
 		send(descSkew, prometheus.GaugeValue, s.TopShare, s.Database, "top_bucket")
 		send(descSkew, prometheus.GaugeValue, s.TopKey, s.Database, "top_key")
+		if s.Usual > 0 { // the same through every proxy
+			send(descSkew, prometheus.GaugeValue, s.Usual, s.Database, "usual")
+			warned := 0.0
+			if s.Warned {
+				warned = 1
+			}
+			send(descSkew, prometheus.GaugeValue, warned, s.Database, "warned")
+		}
 	}
 }

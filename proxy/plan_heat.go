@@ -62,5 +62,11 @@ func (s *Server) remedy(ctx context.Context, database string, r heat.Report, fou
 	}
 	// Whoever has moved a bucket: what that did to the shards is not known at once.
 	w.rests = restingBuckets(snap, database, jobs, now, func(directory.MoveKind) bool { return true })
-	return newRemedy(snap, database, newLayout(snap, database, sizes, w), found, s.verdictNames(false).Isolates), nil
+	plan := newRemedy(snap, database, newLayout(snap, database, sizes, w), found, s.verdictNames(false).Isolates)
+	for i := range jobs {
+		if jobs[i].User == planUser && jobs[i].Started.After(plan.begun) {
+			plan.begun = jobs[i].Started
+		}
+	}
+	return plan, nil
 }

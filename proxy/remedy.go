@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"weft/directory"
 	"weft/heat/verdict"
@@ -18,6 +19,7 @@ type remedy struct {
 	shards  map[int]*verdict.Finding
 	keys    []*verdict.Finding
 	steps   []rebalance.Step
+	begun   time.Time // when weft last began a job of the database by itself
 }
 
 // saturatedShards are what was found of shards that have more work than they can do.

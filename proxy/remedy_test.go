@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/heat/trend"
 	"weft/heat/verdict"
+	"weft/proxy/judge"
 	"weft/schema"
 )
 
@@ -87,5 +89,52 @@ func TestRemedy(t *testing.T) {
 	}
 	if many := remedyRows(t, nil, saturated("shard-0"), hotKey(verdict.ManyWarm, 0.1)); strings.Contains(many, "leave") {
 		t.Errorf("%s", many)
+	}
+}
+
+// The warning about a shard, and about a bucket of it, has the step that would relieve it; others have their own SQL.
+func TestAdviceInWarnings(t *testing.T) {
+	advice := []judge.Advice{{Database: "other", Shard: "shard-1", SQL: "no"}, {Database: "app", Shard: "shard-0", Why: "there is room", SQL: "SELECT weft.move_buckets('1', 'shard-1')"}}
+	bucket := verdict.Finding{Object: verdict.Object{Kind: verdict.Bucket, Database: "app", Bucket: 5}, Verdict: verdict.Hot, Reason: verdict.ManyWarm, On: "shard-0", In: -1}
+	elsewhere := bucket
+	elsewhere.Database = "another"
+	for _, x := range []struct {
+		f    verdict.Finding
+		want bool
+	}{{saturated("shard-0"), true}, {bucket, true}, {elsewhere, false}, {hotKey(verdict.SingleKey, 0.5), false}, {saturated("shard-2"), false}} {
+		w := x.f.Words(plainNames)
+		before := w
+		addPlan(&w, &x.f, advice)
+		if got := w.SQL == advice[1].SQL && strings.HasPrefix(w.Advice, before.Advice) && strings.Contains(w.Advice, "In database app: there is room."); got != x.want || !x.want && w != before {
+			t.Errorf("%+v: %+v", x.f.Object, w)
+		}
+	}
+}
+
+// A shard that is saturated for a moment is no reason for a plan.
+func TestLastingFindings(t *testing.T) {
+	short, long, hot := saturated("shard-0"), saturated("shard-1"), saturated("shard-1")
+	short.Age, long.Age, hot.Age, hot.Verdict = 9, 11, 3, verdict.Hot
+	key := hotKey(verdict.SingleKey, 0.5)
+	if got := lastingFindings([]verdict.Finding{short, long, hot, key}); len(got) != 3 || len(saturatedShards(got)) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A shard that does not answer for a moment, and a database without work, keep their past; those that are gone do not.
+func TestRemember(t *testing.T) {
+	snap, _ := twoShards(alike)
+	snap.PutTable(directory.Table{Database: "app", Schema: "public", Name: "t", Kind: directory.Reference})
+	past := trend.Load{Points: []byte{0, 1}}
+	before := judge.Notes{
+		Skews: map[string]trend.Skew{"app": {Usual: 7, Warned: true}, "gone": {Usual: 8}},
+		Loads: map[string]trend.Load{"shard-0": past, "shard-1": past, "gone": past}, Advice: []judge.Advice{{}},
+	}
+	got := remember(before, snap, map[string]verdict.Word{"shard-1": {Known: true, CPU: 3, Cores: 4}}, 15)
+	if len(got.Loads) != 2 || got.Loads["shard-0"].Seconds != 0 || len(got.Loads["shard-0"].Points) != 2 || got.Loads["shard-1"].Seconds != 15 {
+		t.Errorf("%+v", got.Loads)
+	}
+	if len(got.Skews) != 1 || got.Skews["app"].Usual != 7 || got.Skews["app"].Warned || len(got.Advice) != 0 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -117,6 +117,7 @@ func New(cfg Config) (*Server, error) {
 	s.counts.chronicle = newChronicle(s)
 	s.keeper.verdicts = newVerdicts(s)
 	s.keeper.throttles, s.keeper.queues = newThrottler(s), newQueues(s)
+	s.keeper.outlook.s = s
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -133,6 +134,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
 	s.wg.Go(s.kept("throttles", s.keeper.throttles.Run))
 	s.wg.Go(s.kept("queues", s.keeper.queues.Run))
+	s.wg.Go(s.kept("outlook", s.keeper.outlook.run))
 	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
 	s.wg.Go(s.kept("moves of rows", s.moving.jobs.Run))
 	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.WatchRounds))

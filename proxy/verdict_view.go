@@ -31,12 +31,27 @@ func (s *Server) warnings(state *judge.State, values bool, now time.Time) []cons
 	var out []console.Warning
 	for _, f := range state.Warnings() {
 		w := f.Words(names)
+		addPlan(&w, &f, state.Notes.Advice)
 		out = append(out, console.Warning{
 			ID: f.WarningID(), Since: now.Add(-seconds(f.Age)), Severity: w.Severity, Object: console.Printable(w.Object), Message: console.Printable(w.Message), Advice: w.Advice, SQL: w.SQL,
 			Database: f.Database, Private: f.Kind == verdict.Key || f.Kind == verdict.Statement,
 		})
 	}
 	return out
+}
+
+// addPlan adds the step that would relieve a shard to the warning about the shard, or about a bucket of it.
+func addPlan(w *verdict.Text, f *verdict.Finding, advice []judge.Advice) {
+	if f.Kind != verdict.Shard && f.Kind != verdict.Bucket {
+		return
+	}
+	for i := range advice {
+		if a := &advice[i]; a.Shard == f.On && (f.Kind == verdict.Shard || a.Database == f.Database) {
+			w.Advice += fmt.Sprintf(" In database %s: %s. SELECT * FROM weft.plan_heat() has all steps.", a.Database, a.Why)
+			w.SQL = a.SQL
+			return
+		}
+	}
 }
 
 // maxValue is how long a value of a key is kept at most: a longer one may have been cut.

@@ -101,6 +101,11 @@ func (v verdicts) facts(ctx context.Context) *verdict.Facts {
 	for _, err := range silent {
 		v.s.log.Debug("another proxy did not say what is hot", "err", err)
 	}
+	for database, k := range v.s.keeper.verdicts.judge.State().Notes.Skews {
+		if k.Warned {
+			f.Skews = append(f.Skews, verdict.Skew{Database: database, Now: k.Now, Usual: k.Usual, Top: k.Top, First: int32(k.First)})
+		}
+	}
 	snap := v.s.cfg.Snapshot()
 	f.Home, f.Place = snap.Home, func(database string, bucket int32) string { return shardOf(snap, database, bucket) }
 	for i := range snap.Shards {

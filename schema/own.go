@@ -47,12 +47,13 @@ var ownSteps = []string{
 	sqlFile("own/14_moves"),
 	sqlFile("own/15_fence"),
 	sqlFile("shards"),
-	sqlFile("heat") + sqlFile("own/17_heat"),
+	sqlFile("heat") + sqlFile("skew"),
 	sqlFile("own/18_hot_statements"),
 	sqlFile("heat") + sqlFile("own/19_warnings"),
 	sqlFile("own/20_recording"),
 	sqlFile("own/21_throttles"),
 	sqlFile("own/22_queues"),
+	sqlFile("heat") + sqlFile("skew"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"weft/auth"
 	"weft/config"
@@ -34,6 +35,8 @@ type Options struct {
 	Version string
 	// StopAt, if set, is called at the named points of a commit: for tests.
 	StopAt func(twopc.Point)
+	// LookEvery, if set, is how often plans are made that would relieve saturated shards: for tests.
+	LookEvery time.Duration
 	// Log. Default: discarded.
 	Log *slog.Logger
 

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/auth"
@@ -54,7 +56,7 @@ func (p parts) proxyConfig() proxy.Config {
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
 		Memory:                int64(cfg.Limits.Memory),
 		Statements:            proxy.Statements{Bytes: int64(cfg.Statements.MaxBytes), Slow: cfg.Log.SlowStatement},
-		Heat:                  heatConfig(cfg),
+		Heat:                  heatConfig(cfg, p.opt.LookEvery),
 		Version:               p.opt.Version,
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,
@@ -63,14 +65,16 @@ func (p parts) proxyConfig() proxy.Config {
 }
 
 // heatConfig is what the configuration says of hot keys and of throttles.
-func heatConfig(cfg config.Config) proxy.Heat {
+func heatConfig(cfg config.Config, lookEvery time.Duration) proxy.Heat {
 	h, users := cfg.Heat, cfg.Auth.Users
+	plans := map[string]proxy.PlanMode{config.PlanAdvise: proxy.AdvisePlan, config.PlanAuto: proxy.AutoPlan}
 	modes := map[string]throttle.Mode{config.ThrottleObserve: throttle.Observe, config.ThrottleAuto: throttle.Enforce}
 	rows := map[string]queue.Mode{config.ThrottleObserve: queue.Observe, config.ThrottleAuto: queue.Auto}
 	out := proxy.Heat{
 		Rows: rows[h.Rows],
 
 		Samples: h.Samples, Hashed: h.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard(), Exempt: map[string]bool{},
+		Plan: plans[h.Plan], LookEvery: lookEvery,
 		Throttle: throttle.Auto{Mode: modes[h.Throttle], Max: h.MaxThrottles, Lasts: h.ThrottleFor},
 	}
 	for i := range users {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"weft/auth"
 	"weft/config"
@@ -240,9 +241,20 @@ func StartWeft(tb testing.TB, configure func(*config.Config)) *Target {
 // in the goroutine of whoever has got there.
 func StartWeftWith(tb testing.TB, configure func(*config.Config), stopAt func(twopc.Point)) *Target {
 	tb.Helper()
+	return startOwn(tb, configure, func(o *server.Options) { o.StopAt = stopAt })
+}
+
+// StartWatchful does so with a proxy that looks every time for what it does about saturated shards.
+func StartWatchful(tb testing.TB, every time.Duration, configure func(*config.Config)) *Target {
+	tb.Helper()
+	return startOwn(tb, configure, func(o *server.Options) { o.LookEvery = every })
+}
+
+func startOwn(tb testing.TB, configure func(*config.Config), more func(*server.Options)) *Target {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer cancel()
-	t, stop, err := startWeft(ctx, "own", configure, func(o *server.Options) { o.StopAt = stopAt })
+	t, stop, err := startWeft(ctx, "own", configure, more)
 	if err != nil {
 		tb.Fatalf("start weft: %v", err)
 	}

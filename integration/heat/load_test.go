@@ -37,10 +37,17 @@ type world struct {
 // newWorld starts proxies, one for each way to configure it.
 func newWorld(t *testing.T, db string, configure ...func(*config.Config)) *world {
 	t.Helper()
-	w := &world{T: t, db: db}
+	var proxies []*harness.Target
 	for _, c := range configure {
-		w.proxies = append(w.proxies, harness.StartWeft(t, c))
+		proxies = append(proxies, harness.StartWeft(t, c))
 	}
+	return worldOf(t, db, proxies...)
+}
+
+// worldOf is newWorld for proxies that have been started.
+func worldOf(t *testing.T, db string, proxies ...*harness.Target) *world {
+	t.Helper()
+	w := &world{T: t, db: db, proxies: proxies}
 	w.proxies[0].CreateDatabase(t, db)
 	c := w.conn(0, "postgres")
 	w.must(c, "create table acct (id bigint primary key, n bigint not null default 0)")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weft/directory"
@@ -49,6 +50,7 @@ type Config struct {
 type Judge struct {
 	cfg    Config
 	record record
+	judges atomic.Bool
 
 	// Second alone uses what follows.
 	order   []directory.Proxy
@@ -63,6 +65,12 @@ func New(cfg Config) *Judge { return &Judge{cfg: cfg, missed: map[string]int{}} 
 
 // State returns what is known now.
 func (j *Judge) State() State { return j.record.state() }
+
+// Judges reports whether this proxy is the one that judges.
+func (j *Judge) Judges() bool { return j.judges.Load() }
+
+// Note keeps what the proxy that judges has found out beside its findings. The others hear of it with those.
+func (j *Judge) Note(n Notes) { j.record.note(n) }
 
 // Dismiss hides the warning of that id for a while, or shows it again if d is 0.
 func (j *Judge) Dismiss(id string, d time.Duration) { j.record.dismiss(id, d) }
@@ -85,6 +93,7 @@ func (j *Judge) Run(ctx context.Context) {
 func (j *Judge) Second(ctx context.Context) {
 	if !j.cfg.On() {
 		j.tracker = nil
+		j.judges.Store(false)
 		j.record.clear()
 		return
 	}
@@ -112,6 +121,8 @@ func (j *Judge) Second(ctx context.Context) {
 			j.cfg.Log.Debug("another proxy judges what is hot", "proxy", p.ID)
 			j.tracker = nil
 		}
+		j.judges.Store(false)
+		j.record.note(state.Notes)
 		j.record.set(state.Findings, state.Words, time.Now().Add(-time.Duration(state.Age*float64(time.Second))))
 		return
 	}
@@ -154,6 +165,7 @@ func (j *Judge) judge(ctx context.Context) {
 		facts.Servers[i].Word = j.words[facts.Servers[i].Name]
 	}
 	found := j.tracker.Second(facts, elapsed)
+	j.judges.Store(true)
 	j.record.set(found, j.words, now)
 	begun, ended := verdict.Changes(before.Findings, found)
 	for i := range begun {

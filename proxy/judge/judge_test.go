@@ -14,6 +14,7 @@ import (
 
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/trend"
 	"weft/heat/verdict"
 )
 
@@ -200,6 +201,31 @@ func TestJudgeDies(t *testing.T) {
 		seconds(10)
 		if n := w.counts(); n["two"] < 9 || n["three"] != 0 {
 			t.Errorf("judged %v", n)
+		}
+	})
+}
+
+// What the proxy that judges notes reaches the others, and the next one goes on with it.
+func TestNotes(t *testing.T) {
+	run(t, func(ctx context.Context, w *town, wg *sync.WaitGroup) {
+		dying, kill := context.WithCancel(ctx)
+		one, two := w.settle(dying, wg, "one", 1), w.settle(ctx, wg, "two", 2)
+		seconds(3)
+		if !one.Judges() || two.Judges() {
+			t.Fatal("the wrong proxy judges")
+		}
+		one.Note(Notes{Advice: []Advice{{Shard: "a", SQL: "SELECT 1"}}, Skews: map[string]trend.Skew{"app": {Usual: 7, Effective: []float32{7}}}})
+		seconds(3)
+		kill()
+		w.set(func() { w.away["one"] = true })
+		seconds(10)
+		if s := two.State(); !two.Judges() || len(s.Notes.Advice) != 1 || s.Notes.Skews["app"].Usual != 7 || len(s.Notes.Skews["app"].Effective) != 1 {
+			t.Errorf("%+v", s)
+		}
+		w.set(func() { w.off["two"] = true })
+		seconds(2)
+		if s := two.State(); two.Judges() || len(s.Notes.Advice) != 0 {
+			t.Errorf("%+v", s)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/heat/trend"
 	"weft/heat/verdict"
 )
 
@@ -18,6 +19,21 @@ type State struct {
 	Age      float64                 `json:"age"`             // seconds since they were made
 	// Dismissed are the warnings that nobody wants to see, and for how many seconds.
 	Dismissed map[string]float64 `json:"dismissed,omitempty"`
+	Notes     Notes              `json:"notes,omitzero"`
+}
+
+// Notes are what the proxy that judges finds out more slowly than every second. They are never changed.
+type Notes struct {
+	// Advice is what would relieve saturated shards.
+	Advice []Advice `json:"advice,omitempty"`
+	// Skews are how evenly the work of databases was spread, and Loads what shards had to do.
+	Skews map[string]trend.Skew `json:"skews,omitempty"`
+	Loads map[string]trend.Load `json:"loads,omitempty"`
+}
+
+// Advice is one step that would relieve a shard. It names no key.
+type Advice struct {
+	Database, Shard, Why, SQL string
 }
 
 // maxDismissed bounds the warnings that are dismissed at a time.
@@ -31,6 +47,14 @@ type record struct {
 	words     map[string]verdict.Word
 	made      time.Time
 	dismissed map[string]time.Time // until when
+	notes     Notes
+}
+
+// note replaces the notes.
+func (r *record) note(n Notes) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = n
 }
 
 // set replaces what was found.
@@ -44,7 +68,7 @@ func (r *record) set(found []verdict.Finding, words map[string]verdict.Word, mad
 func (r *record) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.off, r.findings, r.words, r.made = true, nil, nil, time.Time{}
+	r.off, r.findings, r.words, r.made, r.notes = true, nil, nil, time.Time{}, Notes{}
 }
 
 // dismiss hides a warning for a while. With 0 it is shown again.
@@ -82,7 +106,7 @@ func (r *record) state() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	s := State{Off: r.off, Findings: slices.Clone(r.findings), Words: r.words, Dismissed: map[string]float64{}}
+	s := State{Off: r.off, Findings: slices.Clone(r.findings), Words: r.words, Dismissed: map[string]float64{}, Notes: r.notes}
 	if !r.made.IsZero() {
 		s.Age = now.Sub(r.made).Seconds()
 	}
