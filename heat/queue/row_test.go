@@ -119,7 +119,7 @@ func TestJudge(t *testing.T) {
 		t.Error("never opens")
 	}
 	for range Slots + 1 {
-		late = r.Enter(after(20_000))
+		r.Enter(after(20_000))
 	}
 	r.Judge(true, false, Auto, after(21_000))
 	late = r.Enter(after(21_100))
