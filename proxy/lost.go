@@ -263,6 +263,9 @@ func (l *loss) lostCommit(err error) error {
 	case twopc.Aborted:
 		l.s.tx.noteTag("ROLLBACK")
 		_ = l.settleWithout(twopc.Aborted)
+		if errors.Is(err, errOvertaken) {
+			return err // no connection was lost, and the error says to do it again
+		}
 		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").
 			WithDetail("The transaction has been rolled back.").WithHint("Do it again.").WithCause(err)
 	}
