@@ -81,6 +81,7 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	if err != nil {
 		return nil, nil, err
 	}
+	r.hotKey = r.bind.Hot()
 	if r.rules != nil {
 		r.noteFound(shards, rt.snap)
 	}

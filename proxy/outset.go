@@ -293,7 +293,7 @@ func (o *outset) depart(r *router, p *plan.Plan, f *parser.Facts, d choice) erro
 		}
 	}
 	if r.hot != nil && d.do == runOnShard {
-		return o.enterRow(r, p, f)
+		return o.enterRow(r.hotKey, p, f, d.lane)
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func (o *outset) passChosen(r *router, p *plan.Plan, f *parser.Facts, d choice) 
 
 // beginRules notes which rules are in effect and which keys are hot, before the keys of a statement are looked at.
 func (r *router) beginRules(t *throttle.Table, hot *queue.Table) {
-	r.hot = hot
+	r.hot, r.hotKey = hot, nil
 	r.rules, r.limited, r.visits, r.sought = t, 0, r.visits[:0], false
 }
 

@@ -16,6 +16,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/pool"
 	"weft/proxy/judge"
 	"weft/proxy/peer"
 	"weft/proxy/queues"
@@ -125,14 +126,13 @@ func (o *outset) holdsNothing() bool {
 
 // enterRow lets a transaction that begins with a write of a hot key wait for its place. A transaction whose first statement is
 // another one, or that holds something, does not wait.
-func (o *outset) enterRow(r *router, p *plan.Plan, f *parser.Facts) error {
-	hot := r.bind.Hot()
+func (o *outset) enterRow(hot *queue.Hot, p *plan.Plan, f *parser.Facts, lane *pool.Lane) error {
 	if hot == nil || !p.Writes && !p.Locks || o.place != nil || !o.holdsNothing() || !o.concerned(f) {
 		return nil
 	}
 	place := hot.Row.Enter(time.Now())
 	if place == nil {
-		return o.rowRefused(hot, f, "%d transactions of this proxy wait for %s already", queue.MaxWaiting, hot.Words)
+		return o.rowRefused(hot, f, lane, "%d transactions of this proxy wait for %s already", queue.MaxWaiting, hot.Words)
 	}
 	o.place = place
 	if place.Has() {
@@ -142,7 +142,7 @@ func (o *outset) enterRow(r *router, p *plan.Plan, f *parser.Facts) error {
 	err := o.await(waitsForRow, patience, place.Granted())
 	if err == nil && !place.Has() {
 		hot.Row.GaveUp()
-		err = o.rowRefused(hot, f, "a transaction has waited for its turn to write %s for %v", hot.Words, patience)
+		err = o.rowRefused(hot, f, lane, "a transaction has waited for its turn to write %s for %v", hot.Words, patience)
 	}
 	if err != nil {
 		o.leavePlace()
@@ -160,8 +160,8 @@ func (o *outset) leavePlace() {
 
 // rowRefused is what a client is told for which there is no room in the queue of a hot key. NOWAIT asks for the error that PostgreSQL has for
 // a lock.
-func (o *outset) rowRefused(hot *queue.Hot, f *parser.Facts, format string, args ...any) error {
-	o.s.account.noteRefused(&departure{facts: f, writes: true}, 0)
+func (o *outset) rowRefused(hot *queue.Hot, f *parser.Facts, lane *pool.Lane, format string, args ...any) error {
+	o.s.account.noteRefused(&departure{facts: f, writes: true, lane: lane}, 0)
 	code := pgerr.InsufficientResources
 	if strings.Contains(strings.ToUpper(f.Norm), "NOWAIT") {
 		code = "55P03"

@@ -29,6 +29,7 @@ type router struct {
 	// concern the statement, and visits are the shards of its keys, if sought.
 	rules   *throttle.Table
 	hot     *queue.Table
+	hotKey  *queue.Hot // the first hot key of the statement, nil for none
 	limited throttle.Set
 	visits  []string
 	sought  bool // the keys have been looked at
