@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"weft/config"
 )
 
@@ -197,9 +199,13 @@ func TestBench(t *testing.T) {
 		wg.Wait()
 		return float64(n) / bench.Seconds()
 	}
+	var pgs [64]*pgx.Conn
+	for i := range pgs {
+		pgs[i] = w.direct(42)
+	}
 	for range 3 {
-		straight := measure(func(int) func() error {
-			c := w.direct(42)
+		straight := measure(func(i int) func() error {
+			c := pgs[i]
 			return func() error { _, err := c.Exec(context.Background(), increment, 42); return err }
 		})
 		through := measure(func(i int) func() error {

@@ -125,9 +125,26 @@ func (w *world) await(what string, ask func() (answer any, ok bool)) {
 	}
 }
 
-// awaitQueues waits until so many proxies have a queue for key 42.
+// awaitQueues waits until all proxies have a queue for key 42, which clients write. Meanwhile the row is locked again and again, so that
+// backends wait for locks however slow the proxies are beside the shard.
 func (w *world) awaitQueues(c *pgx.Conn, mode string) {
 	w.Helper()
+	holder, halt, done := w.direct(42), make(chan struct{}), make(chan struct{})
+	defer func() { close(halt); <-done }()
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-halt:
+				return
+			default:
+			}
+			if _, err := holder.Exec(context.Background(), "begin; select from acct where id = 42 for update; select pg_sleep(0.02); commit"); err != nil {
+				w.Errorf("holder: %v", err)
+				return
+			}
+		}
+	}()
 	w.await("queues of a hot row", func() (any, bool) {
 		rows := w.rows(c, "select * from weft.queues where key = 'key 42 of acct' and kind = 'row' and mode = $1 and waited > 0", mode)
 		return w.rows(c, "select * from weft.warnings"), len(rows) == len(w.proxies)
