@@ -1,8 +1,8 @@
 #!/bin/sh
 # Tests packages: tools/test.sh ./...
 # With the race detector, but for those in which it has little to find and makes tests
-# much longer: packages that send one statement after the other to a cluster, and
-# pure ones. The longest of them run beside the others. RACE=all leaves none out.
+# much longer: packages that send one statement after the other to a cluster, those whose
+# clients must be fast enough to overload a shard, and pure ones. The longest of them run beside the others. RACE=all leaves none out.
 set -u
 
 # in_memory makes the servers keep their data in memory, if there is room: the tests make
@@ -51,7 +51,7 @@ for p in $packages; do
 	case "${RACE:-} $p" in
 	" weft/integration/routing" | " weft/integration/select") long="$long $p" ;;
 	" weft/schema") waits="$waits $p" ;; # it waits more than it computes
-	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
+	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
