@@ -176,7 +176,7 @@ func (re *reach) interrupted() error {
 // asInterrupted returns a statement's error as the client should hear it: a shard calls every
 // cancel request a user request.
 func (re *reach) asInterrupted(err error) error {
-	if cause := re.interrupted(); cause != nil && pgerr.From(err).Code == pgerr.QueryCanceled {
+	if cause := re.interrupted(); err != nil && cause != nil && pgerr.From(err).Code == pgerr.QueryCanceled {
 		return cause
 	}
 	return err

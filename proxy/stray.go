@@ -34,10 +34,11 @@ func isStray(err error) *pgerr.Error {
 }
 
 // holdsBack reports whether a statement that has failed will be carried out again after its
-// transaction has been rolled back: then the client is not told of the failure.
+// transaction has been rolled back: then the client is not told of the failure. A statement that has
+// not failed is not held back, even if it was interrupted too late.
 func (rt *routing) holdsBack(x *gathering, err error) bool {
 	x.repeat.stray = nil
-	if !x.repeat.possible() {
+	if err == nil || !x.repeat.possible() {
 		return false
 	}
 	if isStray(err) == nil {
