@@ -2,7 +2,8 @@
 # Tests packages: tools/test.sh ./...
 # With the race detector, but for those in which it has little to find and makes tests
 # much longer: packages that send one statement after the other to a cluster, those whose
-# clients must be fast enough to overload a shard, and pure ones. The longest of them run beside the others. RACE=all leaves none out.
+# clients must be fast enough to overload a shard, and pure ones. The longest of them run
+# beside the others. RACE=all leaves none out.
 set -u
 
 # in_memory makes the servers keep their data in memory, if there is room: the tests make
