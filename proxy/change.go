@@ -225,7 +225,7 @@ func (cm *commit) publish(n news) {
 		}
 		// The resolver must not touch what is pending meanwhile: its nonce stays in hands.
 		cm.agreement = nil
-		cm.s.srv.wg.Go(cm.s.srv.guarded("news of changes", func() { cm.s.srv.keeper.publishLater(n) }))
+		cm.s.srv.crew.Go(cm.s.srv.guarded("news of changes", func() { cm.s.srv.keeper.publishLater(n) }))
 	}
 	cm.leaveToResolver()
 	cm.s.route.refresh()

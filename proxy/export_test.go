@@ -39,7 +39,7 @@ func StartupWords(text string) []string { return startupWords(text) }
 func (s *Server) Connected(pid int32) bool { return s.register.connected(pid) }
 
 // Keep runs f as a goroutine of the server's own.
-func (s *Server) Keep(f func(context.Context)) { s.wg.Go(s.kept("test", f)) }
+func (s *Server) Keep(f func(context.Context)) { s.crew.Go(s.kept("test", f)) }
 
 // Panics is how many were counted.
 func (s *Server) Panics() int64 { return s.panics.count.Load() }

@@ -105,7 +105,7 @@ func (f *fences) appeal(shard, database string) {
 		f.asked = map[ownKey]time.Time{}
 	}
 	f.asked[key] = time.Now()
-	f.s.wg.Go(f.s.guarded("fence", func() {
+	f.s.crew.Go(f.s.guarded("fence", func() {
 		ctx, cancel := context.WithTimeout(f.s.ctx, installTimeout)
 		defer cancel()
 		_, err := f.s.mover.Fence(ctx, database, []string{shard}, func(ctx context.Context) (directory.Live, error) {

@@ -31,7 +31,7 @@ func newJobs(s *Server) *job.Runner {
 			s.moving.fences.renew(snap)
 			s.moving.fences.enroll(ctx, snap)
 		},
-		Spawn: func(work string, f func()) { s.wg.Go(s.guarded(work, f)) },
+		Spawn: func(work string, f func()) { s.crew.Go(s.guarded(work, f)) },
 	}
 	if s.cfg.Current != nil {
 		cfg.Reach = func(ctx context.Context, version int64) error {

@@ -78,7 +78,7 @@ func newHubs(s *Server) *hub.Hubs {
 			}
 			return c.Conn, nil
 		},
-		Spawn:   func(f func()) { s.wg.Go(s.guarded("notifications", f)) },
+		Spawn:   func(f func()) { s.crew.Go(s.guarded("notifications", f)) },
 		Guarded: func(f func()) func() { return s.guarded("notifications", f) },
 	})
 }

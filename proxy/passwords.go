@@ -80,7 +80,7 @@ func (s passwordSource) Stored(ctx context.Context, user string) (string, error)
 	if !ok {
 		q = &question{done: make(chan struct{})}
 		p.asked[user] = q
-		p.srv.wg.Go(p.srv.guarded("passwords", func() { s.ask(user, q) }))
+		p.srv.crew.Go(p.srv.guarded("passwords", func() { s.ask(user, q) }))
 	}
 	p.mu.Unlock()
 	select {

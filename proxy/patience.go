@@ -321,7 +321,7 @@ func (re *reach) lookAround(now time.Time) {
 		re.suspect(c, errLockTimeout())
 	case stuck > absentAfter && p.due.IsZero() && absent(re.s.client.Conn()):
 		if p.moot.Load() {
-			re.s.srv.wg.Go(re.s.srv.guarded("cancel", re.cancel))
+			re.s.srv.crew.Go(re.s.srv.guarded("cancel", re.cancel))
 			return
 		}
 		re.suspect(c, errCancelled())
@@ -376,7 +376,7 @@ func (re *reach) suspect(c *pool.Conn, why *pgerr.Error) {
 		return
 	}
 	wait, lock := p.wait, why.Code == pgerr.LockNotAvailable
-	re.s.srv.wg.Go(re.s.srv.guarded("hung shard", func() {
+	re.s.srv.crew.Go(re.s.srv.guarded("hung shard", func() {
 		defer p.asked.Store(false)
 		if !re.s.srv.hangs(c, lock) {
 			return

@@ -42,7 +42,7 @@ type Server struct {
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	wg   sync.WaitGroup // sessions and background goroutines
+	crew crew // sessions and background goroutines
 	// stopPool and poolDone: the pool runs until the last session has given its backend
 	// back.
 	stopPool context.CancelFunc
@@ -104,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.circle, s.asked = newCircle(s), peer.NewAsked(cfg.Secret, s.answer)
 	s.pool, s.service = p, pool.NewSpares(p)
-	s.gates = gatekeeper{dial: s.dialGate, spawn: func(f func()) { s.wg.Go(s.guarded("gates", f)) }}
+	s.gates = gatekeeper{dial: s.dialGate, spawn: func(f func()) { s.crew.Go(s.guarded("gates", f)) }}
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.memory.routers.New = func() any { return new(router) }
@@ -127,23 +127,23 @@ func New(cfg Config) (*Server, error) {
 	s.stopPool = stopPool
 	s.poolDone.Go(s.kept("pool", func(context.Context) { _ = p.Run(poolCtx) }))
 	s.keeper.pulse.beat(time.Now())
-	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
-	s.wg.Go(s.kept("watcher", s.watch))
-	s.wg.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
-	s.wg.Go(s.kept("history of heat", s.counts.chronicle.Run))
-	s.wg.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
-	s.wg.Go(s.kept("throttles", s.keeper.throttles.Run))
-	s.wg.Go(s.kept("queues", s.keeper.queues.Run))
-	s.wg.Go(s.kept("outlook", s.keeper.outlook.run))
-	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
-	s.wg.Go(s.kept("moves of rows", s.moving.jobs.Run))
-	s.wg.Go(s.kept("late rounds of moves", s.moving.jobs.WatchRounds))
-	s.wg.Go(s.kept("hubs", s.followHubs))
-	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
-	s.wg.Go(s.kept("resolver", s.resolveLeft))
-	s.wg.Go(s.kept("identity of servers", s.keeper.keepDirectory))
-	s.wg.Go(s.kept("deadlocks", newLookout(s).Run))
-	s.wg.Go(s.kept("other proxies", s.watchPeers))
+	s.crew.Go(s.kept("heartbeat", s.keeper.beat))
+	s.crew.Go(s.kept("watcher", s.watch))
+	s.crew.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
+	s.crew.Go(s.kept("history of heat", s.counts.chronicle.Run))
+	s.crew.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
+	s.crew.Go(s.kept("throttles", s.keeper.throttles.Run))
+	s.crew.Go(s.kept("queues", s.keeper.queues.Run))
+	s.crew.Go(s.kept("outlook", s.keeper.outlook.run))
+	s.crew.Go(s.kept("rounds of moves", s.moving.holds.clear))
+	s.crew.Go(s.kept("moves of rows", s.moving.jobs.Run))
+	s.crew.Go(s.kept("late rounds of moves", s.moving.jobs.WatchRounds))
+	s.crew.Go(s.kept("hubs", s.followHubs))
+	s.crew.Go(s.kept("moves of tables", s.keeper.recoverMoves))
+	s.crew.Go(s.kept("resolver", s.resolveLeft))
+	s.crew.Go(s.kept("identity of servers", s.keeper.keepDirectory))
+	s.crew.Go(s.kept("deadlocks", newLookout(s).Run))
+	s.crew.Go(s.kept("other proxies", s.watchPeers))
 	return s, nil
 }
 
@@ -172,7 +172,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 		}
-		s.wg.Go(s.guarded("startup", func() { s.handle(conn) }))
+		if !s.crew.Go(s.guarded("startup", func() { s.handle(conn) })) {
+			conn.Close()
+		}
 	}
 }
 
@@ -211,7 +213,7 @@ func (s *Server) handle(conn net.Conn) {
 	}
 	// The startup dialogue needs a deep stack, a waiting session does not: a new goroutine
 	// begins with a small stack.
-	s.wg.Go(s.guarded("session", func() { s.run(sess) }))
+	s.crew.Go(s.guarded("session", func() { s.run(sess) }))
 }
 
 func (s *Server) run(sess *Session) {
@@ -421,7 +423,7 @@ func (s *Server) Close() error {
 	s.hubs.Close()
 	s.stopWork(working)
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
-	s.wg.Wait()
+	s.crew.Wait()
 	s.sequences.Close()
 	s.stopPool()
 	s.poolDone.Wait()

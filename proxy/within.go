@@ -18,7 +18,9 @@ func (d Desk) Query(ctx context.Context, operator, database, sql string) (notice
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	defer context.AfterFunc(ctx, func() { _ = ours.SetDeadline(time.Unix(1, 0)) })()
-	d.srv.wg.Go(d.srv.guarded("statement of an operator", func() { d.srv.enter(ctx, theirs, operator, database) }))
+	if !d.srv.crew.Go(d.srv.guarded("statement of an operator", func() { d.srv.enter(ctx, theirs, operator, database) })) {
+		return nil, pgerr.New(pgerr.AdminShutdown, "the proxy is shutting down")
+	}
 	in := wire.NewStream(ours)
 	if _, err = outcome(in); err == nil {
 		if _, err = ours.Write(wire.AppendQuery(nil, sql)); err == nil {
