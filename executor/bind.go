@@ -358,7 +358,7 @@ func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 		if in.Table.IDs != nil {
 			b.last = id.Bucket(in.Table.IDs.Bits)
 		}
-		b.use(in, bucket, uint64(id), keys)
+		b.use(in, bucket, vindex.Named(v, id, keys), keys)
 		return err
 	}
 	var err error

@@ -29,7 +29,7 @@ func (b *Binder) Used() []heat.Key {
 	return b.used.keys[:b.used.count]
 }
 
-// use notes that a key is used, and tells its value if that is wanted.
+// use notes that a key is used, and tells its value if that is wanted. id is what NameKey calls the key.
 func (b *Binder) use(in *plan.Instance, bucket int, id uint64, keys []datum.Key) {
 	b.used.add(heat.Key{Group: in.Table.Colocation, Bucket: int32(bucket), ID: id})
 	if b.args == nil {
@@ -67,7 +67,7 @@ func NameKey(v vindex.Vindex, keys []datum.Key) (id uint64, spelled []byte, err 
 		return hash(r.Key), spelling(v, keys), err
 	case vindex.Computed:
 		at, err := v.ID(keys)
-		return uint64(at), spelling(v, keys), err
+		return vindex.Named(v, at, keys), spelling(v, keys), err
 	}
 	return 0, nil, fmt.Errorf("vindex %s can neither be computed nor looked up", v.Kind())
 }
