@@ -13,6 +13,7 @@ import (
 	"weft/heat/verdict"
 	"weft/proxy/judge"
 	"weft/proxy/peer"
+	"weft/vindex"
 )
 
 // verdicts is what the proxy finds to be hot, or hears of from the proxy that does: see package judge.
@@ -108,10 +109,33 @@ func (v verdicts) facts(ctx context.Context) *verdict.Facts {
 	}
 	snap := v.s.cfg.Snapshot()
 	f.Home, f.Place = snap.Home, func(database string, bucket int32) string { return shardOf(snap, database, bucket) }
+	f.At, f.Counts = time.Now().Unix(), countingKeys(snap)
 	for i := range snap.Shards {
 		f.Servers = append(f.Servers, verdict.Server{Name: snap.Shards[i].Name, Weight: float64(snap.Shards[i].Weight)})
 	}
 	return f
+}
+
+// countingKeys says of which tables neighbouring keys are in one place.
+func countingKeys(snap *directory.Snapshot) func(database string, group uint32) bool {
+	type tables struct {
+		database string
+		group    uint32
+	}
+	list := sync.OnceValue(func() map[tables]bool {
+		out := map[tables]bool{}
+		for i := range snap.Tables {
+			t := &snap.Tables[i]
+			if t.Kind != directory.Sharded || t.Vindex.Kind == "hash" {
+				continue
+			}
+			if v, err := t.NewVindex(snap.BucketCount); err == nil && vindex.Counts(v) {
+				out[tables{t.Database, t.Colocation()}] = true
+			}
+		}
+		return out
+	})
+	return func(database string, group uint32) bool { return list()[tables{database, group}] }
 }
 
 const (

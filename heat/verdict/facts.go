@@ -14,6 +14,11 @@ type Facts struct {
 	Home    string
 	// Skews are the databases whose work is less evenly spread than usual.
 	Skews []Skew
+	// At is the time of this second, in seconds.
+	At int64
+	// Counts reports whether the IDs of the keys of a group are in the order of the keys' values, and neighbours are in one place.
+	// Nil: they never are.
+	Counts func(database string, group uint32) bool
 	// Hidden: values of keys are not to be kept.
 	Hidden bool
 	// Place names the shard that a bucket of a database is on, "" if there is no such bucket.

@@ -47,6 +47,8 @@ const (
 	Scan      Reason = "scan"       // statements return much more than others do
 	Scatter   Reason = "scatter"    // statements ask all shards
 	Home      Reason = "home"       // tables that are not sharded have the work
+	Moving    Reason = "moving"     // keys count up, and the newest ones have the work
+	InStep    Reason = "in_step"    // clients ask in the same second
 )
 
 // Class says whether work reads or writes: at least 80 % of it.
@@ -69,6 +71,11 @@ type Object struct {
 	Shard    string `json:"s,omitempty"`        // of a shard or a statement
 	User     string `json:"u,omitempty"`        // of a statement
 	Text     string `json:"t,omitempty"`        // of a statement
+}
+
+// statementObject names a statement.
+func statementObject(s heat.Statement) Object {
+	return Object{Kind: Statement, Database: s.Database, Shard: s.Shard, User: s.User, Text: s.Text}
 }
 
 // Finding is a verdict about one thing.

@@ -236,7 +236,7 @@ func (s *scene) judgeStatements() {
 		if first := s.asks[on.Name]; e.Wide > 0 && (first == nil || first.Wide < e.Wide) {
 			s.asks[on.Name] = e
 		}
-		f := s.finding(Object{Kind: Statement, Database: e.Name.Database, Shard: e.Name.Shard, User: e.Name.User, Text: e.Name.Text}, on, e.Load, of)
+		f := s.finding(statementObject(e.Name), on, e.Load, of)
 		f.Reason, f.Cooler = s.statementReason(e), ""
 		usual := 0.0
 		if before := s.statements[e.Name]; before != nil {

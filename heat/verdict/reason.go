@@ -72,6 +72,8 @@ func (s *scene) keyReason(f *Finding, e *heat.Entry[heat.Name], on *server) Reas
 		return HotRow
 	case s.scans(e.Load):
 		return Scan
+	case s.t.drifts.heads(e.Name.Database, e.Bucket):
+		return Moving
 	case f.Share >= mostOfShard && s.t.age(f.Object, Warm) >= tenantAge:
 		return BigTenant
 	}
@@ -101,6 +103,9 @@ func (s *scene) bucketReason(database string, bucket int32, l heat.Load) Reason 
 			return SingleKey
 		}
 	}
+	if s.t.drifts.heads(database, bucket) {
+		return Moving
+	}
 	return ManyWarm
 }
 
@@ -111,6 +116,8 @@ func (s *scene) statementReason(e *heat.Entry[heat.Statement]) Reason {
 		return Scatter
 	case s.scans(e.Load):
 		return Scan
+	case s.t.rhythms[statementObject(e.Name)].regular():
+		return InStep
 	}
 	return ""
 }
@@ -118,6 +125,9 @@ func (s *scene) statementReason(e *heat.Entry[heat.Statement]) Reason {
 // shardReason says why a shard has much work, and which statement has most of it if that is what
 // matters.
 func (s *scene) shardReason(sh *server) (Reason, string) {
+	if s.t.rhythms[Object{Kind: Shard, Shard: sh.Name}].regular() {
+		return InStep, ""
+	}
 	if sh.Name == s.facts.Home && share(sh.loose, sh.cost) >= homeShare {
 		return Home, ""
 	}
@@ -126,6 +136,11 @@ func (s *scene) shardReason(sh *server) (Reason, string) {
 	}
 	if top := s.top[sh.Name]; top != nil && top.Share >= mostOfShard {
 		return top.Reason, ""
+	}
+	for at, d := range s.t.drifts.by {
+		if s.t.drifts.heads(at.database, d.head) && s.facts.Place(at.database, d.head) == sh.Name {
+			return Moving, ""
+		}
 	}
 	return ManyWarm, ""
 }

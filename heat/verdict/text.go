@@ -148,6 +148,11 @@ func (f *Finding) advice(n Names) (advice, sql string) {
 		return "The statement asks every shard, because no condition gives the shard key. Add the key to its WHERE, or create a lookup for the column that it has.", f.statement(n, look)
 	case Home:
 		return "Tables that are not sharded are all on the home shard. Shard those with the work, or make those that are small and seldom written reference tables.", look
+	case Moving:
+		return "The keys that are written count up, so the newest of them have the work, and all of those are in one place. Moving the place helps until the keys have gone on. Shard by a key that spreads: a hash of it, or another column together with it.",
+			"SELECT * FROM weft.heat WHERE shard = " + quote.Literal(f.On) + " ORDER BY share DESC LIMIT 5"
+	case InStep:
+		return "Clients ask in the same second of each minute, and the shard has little to do in between. Let each of them wait for a random part of the minute, or LISTEN for what they poll for.", f.statement(n, look)
 	case ManyWarm:
 		if f.Kind == Bucket && f.Cooler != "" {
 			return "Many keys of the bucket have a part of the work: another shard can take the bucket.", fmt.Sprintf("SELECT weft.move_buckets('%d', %s)", f.Bucket, quote.Literal(f.Cooler))

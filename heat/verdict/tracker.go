@@ -38,7 +38,9 @@ func gradeOf(x, threshold float64) grade {
 
 // Tracker follows findings from second to second. One goroutine may use it at a time.
 type Tracker struct {
-	tracks map[subject]*track
+	tracks  map[subject]*track
+	drifts  drifts
+	rhythms rhythms
 }
 
 type subject struct {
@@ -57,7 +59,7 @@ type track struct {
 
 // NewTracker returns a tracker that goes on from the findings of another one.
 func NewTracker(before []Finding) *Tracker {
-	t := &Tracker{tracks: map[subject]*track{}}
+	t := &Tracker{tracks: map[subject]*track{}, rhythms: rhythms{}}
 	for i := range before {
 		f := before[i]
 		t.tracks[subject{f.Object, f.Verdict}] = &track{f: f, last: 3, on: true}
@@ -76,6 +78,8 @@ func (t *Tracker) Second(facts *Facts, elapsed float64) (now []Finding) {
 			k.f.Value, k.f.Known = "", false
 		}
 	}
+	t.drifts.look(facts, elapsed)
+	t.rhythms.hear(facts, elapsed)
 	newScene(t, facts).judge()
 	for s, k := range t.tracks {
 		k.last = k.last << 1 & 7
