@@ -194,6 +194,7 @@ var calm = map[string]string{
 	"pool openFor":             "it waits for two channels",
 	"proxy cancellable":        "it waits for two channels",
 	"proxy push":               "it writes to a socket",
+	"proxy Go":                 "what a crew runs is looked at where it is called",
 	"http Start":               "it is net/http's, which recovers",
 	"directory/embedded close": "it ends etcd, while the process ends",
 	"server run":               "it waits for the server's end",
