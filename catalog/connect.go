@@ -24,6 +24,10 @@ type connection struct {
 	casts    []loadedCast
 	events   []loadedCast
 	policies []policyOf
+	// plainCast: a cast between two built-in types is among casts. plainOperators are the names of
+	// operators for values of built-in types.
+	plainCast      bool
+	plainOperators map[string]bool
 }
 
 // loadedRun is a Run whose Reach finish computes.
@@ -49,6 +53,7 @@ func newConnection(sources []*source, relations []*Relation) *connection {
 	c := &connection{
 		graph: newGraph(), relations: relations, sources: sources, words: newVocabulary(sources, relations),
 		functions: make(map[*source]*vertex, len(sources)), operators: map[string][]*vertex{}, types: map[string][]*vertex{},
+		plainOperators: map[string]bool{},
 	}
 	for _, s := range sources {
 		c.functions[s] = &vertex{}
@@ -73,6 +78,8 @@ func (c *connection) item(e storedEdge, rel *Relation, identity func() *vertex) 
 			}
 			c.types[name] = append(c.types[name], v)
 		} else {
+			name, plain := strings.CutSuffix(name, plainOperator)
+			c.plainOperators[name] = c.plainOperators[name] || plain
 			c.operators[name] = append(c.operators[name], v)
 		}
 		return v
@@ -81,6 +88,7 @@ func (c *connection) item(e storedEdge, rel *Relation, identity func() *vertex) 
 	switch e.kind {
 	case "C":
 		c.casts = append(c.casts, loadedCast{e.name, v})
+		c.plainCast = c.plainCast || e.subject == plainCast
 	case "E":
 		c.events = append(c.events, loadedCast{e.name, v})
 	case "p":

@@ -6,6 +6,13 @@ import "strings"
 // built-in functions. storedQuery searches the stored trees for those built-in
 // functions that matter.
 
+// plainCast is the subject of a cast between two built-in types. plainOperator ends the name of an operator for values of
+// built-in types; no name of an operator has letters.
+const (
+	plainCast     = "1"
+	plainOperator = "plain"
+)
+
 // dependQuery returns the rows of pg_depend that tell what users' objects use: the
 // class, OID and column of the object, the same of the object that it uses, and how it
 // depends.
@@ -37,22 +44,22 @@ FROM (SELECT 'd' AS kind, 2604 AS class, d.oid, d.adrelid AS subject, '' AS name
  UNION ALL SELECT 'x', 1259, i.indexrelid, i.indrelid, '', NULL, pg_catalog.concat(i.indexprs::text, i.indpred::text)
   FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
  UNION ALL SELECT 'x', 1259, t.partrelid, t.partrelid, 'partition key', NULL, t.partexprs::text FROM pg_catalog.pg_partitioned_table t WHERE t.partexprs IS NOT NULL
- UNION ALL SELECT 'O', 2617, o.oid, o.oid, o.oprname::text, o.oprnamespace, NULL FROM pg_catalog.pg_operator o WHERE o.oid >= 16384
+ UNION ALL SELECT 'O', 2617, o.oid, o.oid, o.oprname::text || CASE WHEN o.oprleft < 16384 AND o.oprright < 16384 THEN '` + plainOperator + `' ELSE '' END, o.oprnamespace, NULL FROM pg_catalog.pg_operator o WHERE o.oid >= 16384
  UNION ALL SELECT CASE WHEN t.typtype IN ('d', 'r', 'm') THEN 'T' ELSE 'A' END, 1247, t.oid, t.typelem, t.typname::text, t.typnamespace, t.typdefaultbin::text
   FROM pg_catalog.pg_type t WHERE t.oid >= 16384 AND (t.typtype IN ('d', 'r', 'm') OR t.typelem >= 16384)
  UNION ALL SELECT 'F', 1255, p.oid, 0, '', NULL, pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text)
   FROM pg_catalog.pg_proc p WHERE p.oid >= 16384 AND (p.prosqlbody IS NOT NULL OR p.proargdefaults IS NOT NULL)
- UNION ALL SELECT 'C', 0, x.oid, 0, pg_catalog.concat('the cast from ', pg_catalog.format_type(x.castsource, NULL), ' to ', pg_catalog.format_type(x.casttarget, NULL)), x.castfunc, NULL
+ UNION ALL SELECT 'C', 0, x.oid, CASE WHEN x.castsource < 16384 AND x.casttarget < 16384 THEN ` + plainCast + ` ELSE 0 END, pg_catalog.concat('the cast from ', pg_catalog.format_type(x.castsource, NULL), ' to ', pg_catalog.format_type(x.casttarget, NULL)), x.castfunc, NULL
   FROM pg_catalog.pg_cast x WHERE x.castfunc >= 16384
  UNION ALL SELECT 'C', 0, x.oid, 0, 'operator family ' || (SELECT f.opfname FROM pg_catalog.pg_opfamily f WHERE f.oid = x.amprocfamily), x.amproc::oid, NULL
   FROM pg_catalog.pg_amproc x WHERE x.amproc::oid >= 16384
  UNION ALL SELECT 'E', 0, x.oid, 0, x.evtname::text, x.evtfoid, NULL FROM pg_catalog.pg_event_trigger x WHERE x.evtenabled <> 'D') i`
 
-// policyQuery returns the policies. The text of a policy is needed, and read, only if
+// policyQuery returns the policies. The text of WITH CHECK is needed, and read, only if
 // the policy reads another table, or its own table in a subquery.
 var policyQuery = busy + `SELECT 'q', p.oid, p.polrelid, p.polname, p.polcmd,
  CASE WHEN NOT 0 = ANY (p.polroles) THEN (SELECT pg_catalog.string_agg(pg_catalog.pg_get_userbyid(r), pg_catalog.chr(1)) FROM pg_catalog.unnest(p.polroles) r) END, b.bad,
- CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polqual, p.polrelid) END,
+ CASE WHEN NOT b.bad THEN pg_catalog.pg_get_expr(p.polqual, p.polrelid) END,
  CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) END
 FROM pg_catalog.pg_policy p
 CROSS JOIN LATERAL (SELECT coalesce(bool_or(d.refobjid <> p.polrelid OR d.refobjsubid = 0), false) AS reads, coalesce(bool_or(d.refobjid IN (SELECT busy.oid FROM busy)), false) AS bad

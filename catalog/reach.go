@@ -87,8 +87,8 @@ type Policy struct {
 	// Relations are the relations that the policy's expressions read. The policy's
 	// own table is among them only if a subquery reads it.
 	Relations []Name
-	// Expressions are USING and WITH CHECK as text, all names qualified. Empty if
-	// Relations is empty or one of Relations is Busy.
+	// Expressions are USING and WITH CHECK as text, all names qualified; without WITH CHECK if
+	// Relations is empty. Empty if one of Relations is Busy.
 	Expressions []string
 	// Calls is what the functions, operators and types in the expressions reach.
 	Calls Reach

@@ -137,7 +137,7 @@ table hd: the default of column "b": t
 table hg: generated column "b": t
 table hp: policy p1 * [] reads [{public t}] ["(EXISTS ( SELECT\n   FROM public.t\n  WHERE (t.k = hp.a)))"] calls: 
 table hp: policy p2 a [] reads [] [] calls: t
-table hp: policy p3 r ["pg_monitor"] reads [] [] calls: 
+table hp: policy p3 r ["pg_monitor"] reads [] ["(a = 1)"] calls: 
 table hr: rule "rn": NOTIFY
 table hr: rule "rr": *hd t
 table ht: the condition of trigger "tw": t

@@ -88,6 +88,11 @@ type Plan struct {
 	// on a shard that joins the block later.
 	Timed bool
 
+	// Steady says that the text only reads rows of Instances, and that all sessions of one role and with the same settings
+	// which run it on one shard at the same time get the same answer: nothing in it, in views and in policies is
+	// volatile, or tells of the session. What is not proved is not Steady.
+	Steady bool
+
 	// Refusal is the error for the client, for Refused; for Keyed, the error when the instances
 	// do not lead to one shard and Across is nil.
 	Refusal *pgerr.Error

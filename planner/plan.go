@@ -110,6 +110,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	if len(tree.Statements) == 1 && currentOf(tree.Statements[0].Stmt) != nil && !env.Tables.Empty() {
 		original = proto.Clone(tree.Statements[0].Stmt).(*pg.Node)
 	}
+	proved := len(tree.Statements) == 1 && (&steadiness{a: a}).isProved(tree.Statements[0].Stmt) // planning may change the tree
 	for i, raw := range tree.Statements {
 		if !confined(raw.Stmt) {
 			env.asked.noteAny()
@@ -131,6 +132,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		a.writes().atCursor(original, paramTypes)
 	}
 	a.finish()
+	a.out.Steady = isSteady(a.out, proved)
 	env.asked.tell(a)
 	// The meaning of U&"…" depends on the literal of its UESCAPE.
 	if i := strings.IndexAny(sql, "uU"); i >= 0 && strings.Contains(strings.ToLower(sql[i:]), `u&"`) {
