@@ -49,12 +49,13 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
-	{"heat/verdict", "heat/trend", "heat/throttle", "heat/queue"},
+	{"heat/queue"},
+	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry"},
 	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "recording", "advise"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "recording", "advise"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}
