@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"proxy/admit"},
 	{"proxy/job"},
 	{"proxy/vigil"},
-	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues"},
+	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues", "proxy/fence"},
 	{"console/dialogue"},
 	{"console"},
 	{"deadlock", "reshard/carrier", "advise"},

@@ -116,7 +116,7 @@ func (r *holds) isClear(snap *directory.Snapshot) bool {
 		return true
 	}
 	for i := range snap.Moves {
-		if !r.s.moving.fences.complete(snap, snap.Moves[i].Database) {
+		if !r.s.moving.fences.Complete(snap, snap.Moves[i].Database) {
 			return false
 		}
 	}

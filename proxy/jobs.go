@@ -6,6 +6,7 @@ import (
 
 	"weft/directory"
 	"weft/heat"
+	"weft/proxy/fence"
 	"weft/proxy/job"
 	"weft/schema"
 )
@@ -14,7 +15,7 @@ import (
 type moving struct {
 	jobs   *job.Runner
 	holds  holds
-	fences fences
+	fences *fence.Registrar
 }
 
 // newJobs returns what runs the jobs of a server.
@@ -28,8 +29,8 @@ func newJobs(s *Server) *job.Runner {
 			return err
 		},
 		Enroll: func(ctx context.Context, snap *directory.Snapshot) {
-			s.moving.fences.renew(snap)
-			s.moving.fences.enroll(ctx, snap)
+			s.moving.fences.Renew(snap)
+			s.moving.fences.Enroll(ctx, snap)
 		},
 		Spawn: func(work string, f func()) { s.crew.Go(s.guarded(work, f)) },
 	}

@@ -96,8 +96,8 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
-	s.register, s.keeper.s, s.moving.holds.s, s.moving.fences.s = newRegister(s), s, s, s
-	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.verify, &s.moving.fences, s.askService
+	s.register, s.keeper.s, s.moving.holds.s, s.moving.fences = newRegister(s), s, s, newFences(s)
+	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.verify, s.moving.fences, s.askService
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
 		return nil, err
