@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"proxy"},
 	{"proxy/admit"},
 	{"proxy/job"},
-	{"proxy/vigil"},
+	{"proxy/vigil", "proxy/hold"},
 	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues", "proxy/fence"},
 	{"console/dialogue"},
 	{"console"},

@@ -148,7 +148,7 @@ func describeBlocker(b *peer.Blocker) string {
 
 // blockers asks all proxies who is in the way of jobs.
 func (a adminSource) blockers(ctx context.Context) []peer.Blocker {
-	out := a.srv.moving.holds.blockers()
+	out := a.srv.moving.holds.Blockers()
 	answers, silent := a.srv.circle.Ask(ctx, peer.Question{Blockers: true})
 	for _, err := range silent {
 		a.srv.log.Debug("another proxy did not answer", "err", err)

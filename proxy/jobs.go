@@ -7,6 +7,7 @@ import (
 	"weft/directory"
 	"weft/heat"
 	"weft/proxy/fence"
+	"weft/proxy/hold"
 	"weft/proxy/job"
 	"weft/schema"
 )
@@ -14,7 +15,7 @@ import (
 // moving is this proxy's part in rows that change shards.
 type moving struct {
 	jobs   *job.Runner
-	holds  holds
+	holds  *hold.Holds
 	fences *fence.Registrar
 }
 

@@ -28,7 +28,7 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		list, opened := s.pool.Processes(q.Known, vigil.AskEvery)
 		return json.Marshal(peer.Backends{List: list, Opened: opened})
 	case q.Blockers:
-		return json.Marshal(s.moving.holds.blockers())
+		return json.Marshal(s.moving.holds.Blockers())
 	case q.Verdicts:
 		return json.Marshal(s.keeper.verdicts.state(q.All))
 	case q.Throttles:

@@ -96,7 +96,8 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
-	s.register, s.keeper.s, s.moving.holds.s, s.moving.fences = newRegister(s), s, s, newFences(s)
+	s.register, s.keeper.s, s.moving.fences = newRegister(s), s, newFences(s)
+	s.moving.holds = newHolds(s)
 	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.verify, s.moving.fences, s.askService
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
@@ -135,7 +136,7 @@ func New(cfg Config) (*Server, error) {
 	s.crew.Go(s.kept("throttles", s.keeper.throttles.Run))
 	s.crew.Go(s.kept("queues", s.keeper.queues.Run))
 	s.crew.Go(s.kept("outlook", s.keeper.outlook.run))
-	s.crew.Go(s.kept("rounds of moves", s.moving.holds.clear))
+	s.crew.Go(s.kept("rounds of moves", s.moving.holds.Run))
 	s.crew.Go(s.kept("moves of rows", s.moving.jobs.Run))
 	s.crew.Go(s.kept("late rounds of moves", s.moving.jobs.WatchRounds))
 	s.crew.Go(s.kept("hubs", s.followHubs))
@@ -223,8 +224,8 @@ func (s *Server) run(sess *Session) {
 
 // end takes a session apart, whatever state it is in.
 func (s *Server) end(sess *Session) {
-	s.moving.holds.leave(sess)
-	defer s.moving.holds.gone(sess)
+	s.moving.holds.Leave(blocking{sess})
+	defer s.moving.holds.Gone(blocking{sess})
 	s.register.mu.Lock()
 	s.register.dismiss(sess)
 	s.register.mu.Unlock()

@@ -159,7 +159,7 @@ func (t *touching) tryPass() *reshard.Barrier {
 		t.notes.Unnoted(snap.Version)
 		return nil
 	}
-	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
+	b := t.s.srv.moving.holds.Barrier(snap, t.s.db.Name)
 	if b.Holds(&t.notes, reshard.Everything()) {
 		return b
 	}
@@ -184,7 +184,7 @@ func (t *touching) try() (*reshard.Barrier, error) {
 			return nil, err
 		}
 	}
-	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
+	b := t.s.srv.moving.holds.Barrier(snap, t.s.db.Name)
 	switch {
 	case t.pinned != nil:
 		if t.routed != nil && t.routed != t.s.route.snap && !directory.PlacesIn(t.s.route.snap).Same(t.routed) {
@@ -244,7 +244,7 @@ func (t *touching) ask(c *pool.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	snap := t.s.srv.cfg.Snapshot()
-	t.early.Note(snap.For(t.s.db.Name), t.s.srv.moving.holds.barrier(snap, t.s.db.Name))
+	t.early.Note(snap.For(t.s.db.Name), t.s.srv.moving.holds.Barrier(snap, t.s.db.Name))
 }
 
 // anew notes that no backend of the block has a snapshot any more.
@@ -305,7 +305,7 @@ func (t *touching) await(b *reshard.Barrier, began time.Time) error {
 	}()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for t.s.srv.moving.holds.barrier(t.s.srv.cfg.Snapshot(), t.s.db.Name) == b {
+	for t.s.srv.moving.holds.Barrier(t.s.srv.cfg.Snapshot(), t.s.db.Name) == b {
 		select {
 		case <-t.s.reach.cancelled:
 			return errCancelled()
@@ -320,7 +320,7 @@ func (t *touching) await(b *reshard.Barrier, began time.Time) error {
 				return e
 			}
 			if waited > leastHold {
-				if e := t.s.srv.moving.holds.overdue(b); e != nil {
+				if e := t.s.srv.moving.holds.Overdue(b); e != nil {
 					return e
 				}
 			}

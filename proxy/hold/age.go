@@ -1,4 +1,4 @@
-package proxy
+package hold
 
 import (
 	"sync"
@@ -7,16 +7,16 @@ import (
 	"weft/directory"
 )
 
-// roundAges is since when this proxy knows the rounds that are in the directory. A round that
+// ages is since when this proxy knows the rounds that are in the directory. A round that
 // stands for too long has lost its process, or this proxy has lost etcd and does not hear of its
 // end.
-type roundAges struct {
+type ages struct {
 	mu    sync.Mutex
 	since map[string]time.Time // by the round's key
 }
 
 // follow notes the rounds of a snapshot, and forgets all others.
-func (a *roundAges) follow(snap *directory.Snapshot, now time.Time) {
+func (a *ages) follow(snap *directory.Snapshot, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	since := map[string]time.Time{}
@@ -35,7 +35,7 @@ func (a *roundAges) follow(snap *directory.Snapshot, now time.Time) {
 }
 
 // of returns for how long a round has stood, 0 if this proxy does not know the round.
-func (a *roundAges) of(key string, now time.Time) time.Duration {
+func (a *ages) of(key string, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t, ok := a.since[key]

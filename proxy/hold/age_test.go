@@ -1,4 +1,4 @@
-package proxy
+package hold
 
 import (
 	"testing"
@@ -7,9 +7,9 @@ import (
 	"weft/directory"
 )
 
-// TestRoundAges: a round keeps its age through its phases, and loses it when it is over.
-func TestRoundAges(t *testing.T) {
-	var a roundAges
+// TestAges: a round keeps its age through its phases, and loses it when it is over.
+func TestAges(t *testing.T) {
+	var a ages
 	now := time.Now()
 	snap := func(keys ...string) *directory.Snapshot {
 		s := &directory.Snapshot{}
