@@ -29,15 +29,19 @@ const (
 // epoch, so a proxy that came and went does not go unnoticed.
 const newestKey = "newest-proxy"
 
-// Register implements directory.Registry. It returns nil when ctx ends.
+// Register implements directory.Registry. It returns nil when ctx ends. A proxy that has lost its lease,
+// because it stood still, is entered again at once: shards may keep the proxy out until then. Attempts
+// that fail, and leases that do not last, are followed by a pause.
 func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directory.Serving, registered func(epoch int64)) error {
 	value, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("register proxy: %w", err)
 	}
+	pause := s.cfg.LeaseTTL / 10
 	for warned := false; ; {
+		var since time.Time
 		err := s.registerOnce(ctx, p.ID, string(value), serving, func(epoch int64) {
-			warned = false
+			warned, since = false, time.Now()
 			s.cfg.Log.Info("registered in the directory", "proxy", p.ID, "epoch", epoch)
 			registered(epoch)
 		})
@@ -48,8 +52,11 @@ func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directo
 			s.cfg.Log.Warn("not registered in the directory, trying again", "proxy", p.ID, "err", err)
 			warned = true
 		}
+		if !since.IsZero() && time.Since(since) > pause {
+			continue
+		}
 		select {
-		case <-time.After(s.cfg.LeaseTTL / 10):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil
 		}

@@ -144,8 +144,11 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
+// A proxy whose lease has ended is entered again, under a new epoch, as soon as the proxy notices.
 func TestLostLease(t *testing.T) {
 	cfg, admin := secured(t)
+	lost := make(lostLeases, 10)
+	cfg.Log = slog.New(lost)
 	st := open(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	epochs, done := make(chan int64, 10), make(chan error, 1)
@@ -165,6 +168,9 @@ func TestLostLease(t *testing.T) {
 		if second <= first {
 			t.Errorf("epoch went from %d to %d", first, second)
 		}
+		if took := time.Since(<-lost); pgtest.Late(t, took, 500*time.Millisecond) {
+			t.Errorf("registered again %s after the loss was noticed", took)
+		}
 	case <-time.After(storetest.Patience):
 		t.Fatal("not registered again")
 	}
@@ -180,6 +186,20 @@ func TestLostLease(t *testing.T) {
 		t.Errorf("leases left: %v, %v", leases, err)
 	}
 }
+
+// lostLeases is a log handler that keeps the times at which a proxy notices that its lease has ended.
+type lostLeases chan time.Time
+
+func (l lostLeases) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "not registered in the directory") {
+		l <- r.Time
+	}
+	return nil
+}
+
+func (l lostLeases) Enabled(context.Context, slog.Level) bool { return true }
+func (l lostLeases) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l lostLeases) WithGroup(string) slog.Handler            { return l }
 
 // A proxy that died is waited for as long as its lease lives, and no longer.
 func TestAcknowledgedByTheDead(t *testing.T) {
