@@ -362,6 +362,7 @@ func (m *moving) settle(d *death) {
 	t := m.t
 	t.Helper()
 	what := fmt.Sprintf("%s/%s, shards %d to %d", d.point, d.victim, d.a, d.b)
+	within(t, 3*time.Second, what+": the directory lists both proxies", m.listed)
 	adopt := 15 * time.Second // a lease, and the job
 	within(t, adopt, what+": the round is over", func() bool {
 		return !slices.ContainsFunc(m.snapshot().Moves, func(j directory.Move) bool {
@@ -412,6 +413,23 @@ func (m *moving) settle(d *death) {
 			m.complain("%s: %s was told %v", what, s.what, s.err)
 		}
 	}
+}
+
+// listed reports whether the directory lists both proxies. One that is not listed, because it stood still or was
+// cut off for longer than its lease, is kept out by the shards as soon as rows move.
+func (m *moving) listed() bool {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	list, err := m.store.Proxies(ctx)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, p := range m.weft[:2] {
+		if !slices.ContainsFunc(list, func(l directory.Proxy) bool { return l.Address == p.Addr }) {
+			return false
+		}
+	}
+	return true
 }
 
 // exact compares all shards with what the clients were told. Nobody writes meanwhile.
