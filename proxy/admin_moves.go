@@ -72,7 +72,9 @@ func shardMoves(snap *directory.Snapshot) []console.Move {
 		if m.Carries() {
 			continue
 		}
-		out = append(out, shardMove(directory.PastMove{ID: m.ID, Kind: m.Kind, Shard: m.Shard, State: m.State, Reason: m.Reason, User: m.User, Proxy: m.Proxy}))
+		c := shardMove(directory.PastMove{ID: m.ID, Kind: m.Kind, Shard: m.Shard, State: m.State, Reason: m.Reason, User: m.User, Proxy: m.Proxy})
+		c.BlockedBy = m.Waits
+		out = append(out, c)
 	}
 	for _, p := range snap.Past {
 		out = append(out, shardMove(p))

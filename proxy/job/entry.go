@@ -113,7 +113,7 @@ func (r *Runner) fail(ctx context.Context, id string, reason error) error {
 		if m == nil {
 			return old, nil
 		}
-		m.State, m.Reason, m.Round = directory.MoveFailed, reason.Error(), nil
+		m.State, m.Reason, m.Waits, m.Round = directory.MoveFailed, reason.Error(), "", nil
 		return next, nil
 	})
 	return errors.Join(reason, err)

@@ -9,6 +9,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/reshard"
+	"weft/reshard/carrier"
 )
 
 // How a shard joins, and what is where when the proxy that runs the job dies:
@@ -38,8 +39,12 @@ const (
 	maxShardHold = 30 * time.Second
 )
 
-// attemptPause is how long a job waits between two attempts to change the set of shards.
-const attemptPause = 200 * time.Millisecond
+// attemptPause is how long a job waits between the first two attempts to change the set of shards. Each
+// pause is twice as long as the one before, up to joinLater if no statement is held meanwhile.
+const (
+	attemptPause = 200 * time.Millisecond
+	joinLater    = 3 * time.Second
+)
 
 // clearPatience is how long the proxies are waited for before a job looks at its entry again.
 const clearPatience = 10 * time.Second
@@ -71,8 +76,7 @@ func (r *Runner) Join(ctx context.Context, move directory.Move) error {
 
 // join runs the job by which a shard joins.
 func (r *Runner) join(ctx context.Context, id string) error {
-	hold := shardHold
-	for {
+	for hold, wait := shardHold, attemptPause; ; {
 		snap, m, err := r.own(ctx, id)
 		if err != nil || m == nil || m.State == directory.MovePaused {
 			return err
@@ -93,9 +97,11 @@ func (r *Runner) join(ctx context.Context, id string) error {
 				hold = min(2*hold, maxShardHold)
 			}
 			r.cfg.Log.Info("a shard joins later", "shard", m.Shard, "job", id, "reason", later.reason)
-			if !sleep(ctx, attemptPause) {
+			r.waits(ctx, m, later.reason)
+			if !sleep(ctx, wait) {
 				return context.Cause(ctx)
 			}
+			wait = min(2*wait, joinLater)
 		case err != nil:
 			return r.fail(ctx, id, err)
 		}
@@ -122,7 +128,7 @@ func (r *Runner) tryJoin(ctx context.Context, snap *directory.Snapshot, m *direc
 	}
 	base, err := r.cfg.Directory.Load(ctx)
 	if err != nil {
-		return err
+		return passing(err)
 	}
 	if len(base.Pending) > 0 {
 		return &laterError{reason: errors.New("a schema is being changed")}
@@ -138,13 +144,33 @@ func (r *Runner) tryJoin(ctx context.Context, snap *directory.Snapshot, m *direc
 	return r.heldJoin(ctx, base, m, hold)
 }
 
-// passing marks an error that another attempt may not meet.
+// passing marks an error that another attempt may not meet: a server or the directory is away or busy, or a
+// table was dropped while the server was made ready.
 func passing(err error) error {
 	var e *pgerr.Error
-	if errors.As(err, &e) && (e.Code == pgerr.ObjectInUse || e.Code == pgerr.UndefinedTable || e.Code == pgerr.LockNotAvailable || e.Code == pgerr.DeadlockDetected) {
+	if carrier.MayPass(err) || errors.As(err, &e) && e.Code == pgerr.UndefinedTable {
 		return &laterError{reason: err}
 	}
 	return err
+}
+
+// waits notes what a job that changes the set of shards waits for, for those who ask what blocks it.
+func (r *Runner) waits(ctx context.Context, m *directory.Move, reason error) {
+	if m.Waits == reason.Error() {
+		return
+	}
+	_, err := r.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		now := next.FindMove(m.ID)
+		if now == nil || now.Proxy != r.cfg.Proxy {
+			return old, nil
+		}
+		now.Waits = reason.Error()
+		return next, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Log.Warn("what a job waits for cannot be noted", "job", m.ID, "err", err)
+	}
 }
 
 // heldJoin lets the shard join while writes over several shards are held. base is the cluster by
@@ -184,7 +210,7 @@ func (r *Runner) heldJoin(parent context.Context, base *directory.Snapshot, m *d
 		}
 		next := reshard.WithShard(old, old.FindMove(m.ID).Join)
 		own := next.FindMove(m.ID)
-		own.Round, own.State = nil, directory.MoveRunning
+		own.Round, own.State, own.Waits = nil, directory.MoveRunning, ""
 		reshard.BringBuckets(next, own)
 		return next, nil
 	})
@@ -193,7 +219,10 @@ func (r *Runner) heldJoin(parent context.Context, base *directory.Snapshot, m *d
 	}
 	r.cfg.StopAt("join-entered")
 	// A session that writes a reference table meanwhile waits for its lock no longer than this.
-	return r.cfg.Spread(parent, next.Version)
+	if err := r.cfg.Spread(parent, next.Version); err != nil {
+		return &laterError{reason: err} // the shard has joined
+	}
+	return nil
 }
 
 // joined waits for the jobs that bring a shard its buckets, and ends the job by which it joined.

@@ -87,14 +87,15 @@ func (r *Runner) retire(ctx context.Context, id string) error {
 			if err == nil {
 				return nil
 			}
-			err = passing(err)
 		}
+		err = passing(err)
 		var later *laterError
 		switch {
 		case ctx.Err() != nil:
 			return err
 		case errors.As(err, &later):
 			r.cfg.Log.Info("a shard leaves later", "shard", m.Shard, "job", id, "reason", later.reason)
+			r.waits(ctx, m, later.reason)
 			wait = min(2*wait, leaveLater) // others are held meanwhile
 		case err != nil:
 			return r.fail(ctx, id, err)

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -88,7 +89,11 @@ func TestJoinLater(t *testing.T) {
 		"a table was just dropped":  {"match", pgerr.New(pgerr.UndefinedTable, "gone"), false},
 		"a shard cannot be fenced":  {"fence", errors.New("away"), false},
 		"the server has other data": {"check", pgerr.New(pgerr.ObjectNotInPrerequisiteState, "other data"), true},
-		"the server is away":        {"equip", errors.New("away"), true},
+		"the server is away":        {"check", pgerr.New(pgerr.ConnectionFailure, "away"), false},
+		"the server goes down":      {"equip", fmt.Errorf("database db: %w", pgerr.New(pgerr.AdminShutdown, "going down")), false},
+		"the directory is away":     {"match", directory.ErrUnavailable, false},
+		"a proxy is not told":       {"spread", directory.ErrUnavailable, false},
+		"the server has no room":    {"equip", pgerr.New("53100", "disk full"), true},
 	} {
 		w := newWorld(joining("j"))
 		w.fails[tc.call] = []error{tc.err}
@@ -100,6 +105,9 @@ func TestJoinLater(t *testing.T) {
 		})
 		if m := w.snap.FindMove("j"); tc.failed && (m.State != directory.MoveFailed || m.Reason != tc.err.Error()) {
 			t.Errorf("%s: %+v", name, m)
+		}
+		if waited := slices.Contains(w.waited, tc.err.Error()); waited == tc.failed && tc.call != "cleared" {
+			t.Errorf("%s: the job said that it waits for %q", name, w.waited)
 		}
 		if later := strings.Contains(w.log.String(), "a shard joins later"); later == tc.failed {
 			t.Errorf("%s: log %s", name, &w.log)
@@ -262,6 +270,33 @@ func TestRetire(t *testing.T) {
 		}
 		if m := w.snap.FindMove("j"); kept && (m.State != directory.MoveFailed || !strings.Contains(m.Reason, "not being drained any more")) {
 			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// TestRetireLater: a shard that cannot leave because a server or the directory is away leaves later, and its job says
+// what it waits for.
+func TestRetireLater(t *testing.T) {
+	for name, tc := range map[string]struct {
+		call string
+		err  error
+	}{
+		"a shard is away":       {"dial", pgerr.New(pgerr.ConnectionFailure, "away")},
+		"the shard goes down":   {"install", pgerr.New(pgerr.AdminShutdown, "going down")},
+		"the directory is away": {"update", directory.ErrUnavailable},
+	} {
+		m := leaving("j")
+		m.Drain = true
+		w := newWorld(m)
+		w.snap.Shards[1].State = directory.ShardDraining
+		w.fails[tc.call] = []error{tc.err}
+		synctest.Test(t, func(t *testing.T) {
+			if err := w.retire(t.Context(), "j"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+		if _, there := w.snap.Shard("b"); there || !slices.Contains(w.waited, tc.err.Error()) {
+			t.Errorf("%s: there %v, the job said that it waits for %q", name, there, w.waited)
 		}
 	}
 }

@@ -34,6 +34,7 @@ type world struct {
 	// carrying works on a job that carries rows.
 	carrying func(ctx context.Context, id string) error
 	rounds   []string // that the home shard remembers
+	waited   []string // what jobs said that they wait for
 	rows     map[string][][]string
 	wg       sync.WaitGroup
 }
@@ -135,6 +136,10 @@ func (w *world) Update(_ context.Context, fn func(*directory.Snapshot) (*directo
 	if w.unknown != nil {
 		return nil, w.unknown
 	}
+	if list := w.fails["update"]; len(list) > 0 {
+		w.fails["update"] = list[1:]
+		return nil, list[0]
+	}
 	next, err := fn(w.snap)
 	if err != nil {
 		return nil, err
@@ -142,6 +147,9 @@ func (w *world) Update(_ context.Context, fn func(*directory.Snapshot) (*directo
 	if next != w.snap {
 		next.Version = w.snap.Version + 1
 		w.snap = next
+		for i := range next.Moves {
+			w.waited = append(w.waited, next.Moves[i].Waits)
+		}
 	}
 	return w.snap, nil
 }

@@ -99,7 +99,7 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 	}
 	if m.Round != nil {
 		if err := Settle(ctx, c.cfg, m, twopc.Force); err != nil {
-			return err
+			return c.wait(ctx, m, err)
 		}
 	}
 	if m.State == directory.MovePreparing {
@@ -109,7 +109,7 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 		}
 	}
 	sizes, err := c.cfg.Rows.PrepareMove(ctx, snap, *m)
-	if err != nil && pgerr.MayPass(err) {
+	if err != nil && MayPass(err) {
 		return c.wait(ctx, m, err)
 	}
 	if err != nil {
@@ -163,6 +163,10 @@ func (c *Carrier) begun(ctx context.Context, id, proxy string) error {
 		m.Waits = ""
 	})
 }
+
+// MayPass reports whether an error says that a server or the directory is away or busy: a job that meets
+// such an error waits and goes on.
+func MayPass(err error) bool { return pgerr.MayPass(err) || errors.Is(err, directory.ErrUnavailable) }
 
 // wait notes what a job waits for, and returns it: the job is begun again.
 func (c *Carrier) wait(ctx context.Context, m *directory.Move, reason error) error {
@@ -346,7 +350,7 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 	}
 	c.cfg.stopAt("move-finishing")
 	if err := c.cfg.Rows.FinishMove(ctx, snap, *m); err != nil {
-		return err
+		return c.wait(ctx, m, err)
 	}
 	c.cfg.Log.Info("a move of rows is done", "job", id, "database", m.Database)
 	return c.changeOwn(ctx, id, m.Proxy, func(next *directory.Snapshot, now *directory.Move) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -101,12 +102,50 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%+v after %d updates", m, dir.updates)
 		}
 	}
+	rows.err = fmt.Errorf("note: %w", directory.ErrUnavailable)
+	if err := c.Run(t.Context(), "j", "p"); !errors.Is(err, rows.err) {
+		t.Fatal(err)
+	}
+	if m := dir.snap.FindMove("j"); m.State != directory.MoveRunning || m.Waits != rows.err.Error() {
+		t.Errorf("%+v", m)
+	}
 	rows.err = pgerr.New(pgerr.UndefinedTable, "no such table")
 	if err := c.Run(t.Context(), "j", "p"); !errors.Is(err, rows.err) {
 		t.Fatal(err)
 	}
 	if m := dir.snap.FindMove("j"); m.State != directory.MoveFailed || !strings.Contains(m.Reason, "no such table") {
 		t.Errorf("%+v", m)
+	}
+}
+
+// finished is a Rows that has nothing to carry, and whose FinishMove fails.
+type finished struct {
+	Rows
+	err error
+}
+
+func (f *finished) PrepareMove(context.Context, *directory.Snapshot, directory.Move) (*schema.MoveSizes, error) {
+	return &schema.MoveSizes{}, nil
+}
+
+func (f *finished) FinishMove(context.Context, *directory.Snapshot, directory.Move) error {
+	return f.err
+}
+
+// TestFinish: a job whose rows are all carried says what keeps it from its end.
+func TestFinish(t *testing.T) {
+	dir := &entry{snap: &directory.Snapshot{Moves: []directory.Move{{ID: "j", Proxy: "p", State: directory.MoveRunning}}, Targets: map[string][]uint16{"j": {}}}}
+	rows := &finished{err: pgerr.New(pgerr.ConnectionFailure, "shard a is down")}
+	c := New(Config{Directory: dir, Rows: rows, Log: slog.New(slog.DiscardHandler)})
+	if err := c.Run(t.Context(), "j", "p"); !errors.Is(err, rows.err) {
+		t.Fatal(err)
+	}
+	if m := dir.snap.FindMove("j"); m.State != directory.MoveFinishing || m.Waits != rows.err.Error() {
+		t.Errorf("%+v", m)
+	}
+	rows.err = nil
+	if err := c.Run(t.Context(), "j", "p"); err != nil || len(dir.snap.Moves) > 0 {
+		t.Errorf("%v, %+v", err, dir.snap.Moves)
 	}
 }
 
