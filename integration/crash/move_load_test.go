@@ -21,6 +21,7 @@ import (
 //	line  rows that are only added: those that were acknowledged are there
 type moveLoad struct {
 	w    *world
+	ctx  context.Context // ends with the load
 	stop context.CancelFunc
 	done sync.WaitGroup
 	next atomic.Int64 // number of the next line
@@ -53,7 +54,7 @@ type moveStatement struct {
 
 func startMoveLoad(w *world) *moveLoad {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &moveLoad{w: w, stop: stop, buckets: map[int64]int{}, sent: map[int64]bool{}}
+	l := &moveLoad{w: w, ctx: ctx, stop: stop, buckets: map[int64]int{}, sent: map[int64]bool{}}
 	rows, err := w.eye(0).Query(ctx, fmt.Sprintf("select k, ((hashint8extended(k, 0) >> 58) & 63)::int from generate_series(1::bigint, %d) k", moveKeys))
 	if err != nil {
 		w.t.Fatal(err)
@@ -66,11 +67,31 @@ func startMoveLoad(w *world) *moveLoad {
 	for i := range 2 {
 		l.use(i, w.weft[i])
 		for n, f := range []func(context.Context, *moveClient) error{l.write, l.look, l.transfer, l.audit} {
-			c := &moveClient{load: l, proxy: i, r: rand.New(rand.NewPCG(*seed, uint64(10*i+n))), atomic: n == 3}
-			l.done.Go(func() { c.run(ctx, f) })
+			l.client(i, n, f)
 		}
 	}
 	return l
+}
+
+// client starts the n-th client of a proxy.
+func (l *moveLoad) client(proxy, n int, f func(context.Context, *moveClient) error) {
+	c := &moveClient{load: l, proxy: proxy, r: rand.New(rand.NewPCG(*seed, uint64(10*proxy+n))), atomic: n == 3}
+	l.done.Go(func() { c.run(l.ctx, f) })
+}
+
+// refer starts clients that write and read a reference table.
+func (l *moveLoad) refer() {
+	for i := range 2 {
+		l.client(i, 4, func(ctx context.Context, c *moveClient) error {
+			sql := "update ref set v = v + 1 where id = $1"
+			if c.r.IntN(2) == 0 {
+				sql = "select v from ref where id = $1"
+			}
+			var keys []int64 // a write needs all shards
+			_ = c.do("reference", keys, func() error { _, err := c.conn.Exec(ctx, sql, 1+c.r.IntN(20)); return err })
+			return nil
+		})
+	}
 }
 
 func (l *moveLoad) end() {
@@ -94,17 +115,24 @@ func (l *moveLoad) lose(i int) {
 	l.gone[i] = true
 }
 
-// concerns says what a cell moves, and forgets the cell before.
-func (l *moveLoad) concerns(place []uint16, d *death) {
+// concerns says which buckets a cell moves, and which shards each of them needs, and forgets the cell before.
+func (l *moveLoad) concerns(place []uint16, buckets []int, needs func(bucket int) []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owners, l.moving, l.downs, l.list = nil, map[int][]int{}, map[int]bool{}, nil
 	for _, at := range place {
 		l.owners = append(l.owners, int(at))
 	}
-	for _, b := range d.buckets {
-		l.moving[b] = []int{d.a, d.b}
+	for _, b := range buckets {
+		l.moving[b] = needs(b)
 	}
+}
+
+// put says that a key has another bucket.
+func (l *moveLoad) put(key int64, bucket int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buckets[key] = bucket
 }
 
 // down notes that a shard dies.

@@ -21,10 +21,10 @@ import (
 )
 
 var (
-	moveTime = flag.Duration("moves", 0, "how long TestMoveDeaths goes on: all cells in order, then random ones; 0: a sample")
-	moveCell = flag.String("cell", "", "the only cell of TestMoveDeaths, such as 'move-prepared/P+A'")
-	moveLong = flag.Duration("lasting", 0, "how long the victims of TestMoveDeaths are away; 0: for various times")
-	moveSkip = flag.Int("skip", 0, "how many cells TestMoveDeaths leaves out")
+	moveTime = flag.Duration("moves", 0, "how long TestMoveDeaths, TestDeclareDeaths and TestShardDeaths go on: all cells in order, then random ones; 0: a sample")
+	moveCell = flag.String("cell", "", "the only cell of one of these tests, such as 'drain move-prepared/P+A'")
+	moveLong = flag.Duration("lasting", 0, "how long victims are away; 0: for various times")
+	moveSkip = flag.Int("skip", 0, "how many cells are left out")
 )
 
 // movePoints are the points of a round of a move, in their order.
@@ -40,33 +40,21 @@ var recoveryPoints = []string{"move-arbitrated", "move-lifted", "move-adopted"}
 // is another proxy, A gives and B takes.
 var moveVictims = []string{"P", "Q", "A", "B", "home", "etcd", "P+A", "P+B", "P+etcd", "cable P", "cable Q", "stop P", "stop Q", "nobody"}
 
+// recoveryVictims are who can die when Q stands at a point of its recovery: P is dead already.
+var recoveryVictims = []string{"Q", "A", "B", "home", "etcd", "cable Q", "stop Q", "nobody"}
+
 // moveSample are the cells of the short form: each victim, and each point.
 var moveSample = []string{
 	"move-prepared/P", "move-writes-told/Q", "move-rows-carried/A", "move-all-clear/B", "move-opened/home", "move-all-told/etcd",
 	"move-committed/P+A", "move-all-clear/cable P", "move-all-told/cable Q", "move-writes-clear/stop P", "move-followed/nobody", "move-published/nobody",
+	"isolate move-prepared/P", "isolate move-all-clear/nobody", "drain move-committed/P", "drain move-rows-carried/nobody",
 }
 
-// TestMoveDeaths stops a move of rows at each of its points and kills something there, while clients read and
+// TestMoveDeaths stops a job that moves rows at each of its points and kills something there, while clients read and
 // write through two proxies. Every answer is exact, what was acknowledged is there, once and where it belongs; nobody
 // waits for longer than a round may last, unless what he needs is dead; and nothing is left behind.
 func TestMoveDeaths(t *testing.T) {
 	m := newMoving(t, "c_moves")
-	switch {
-	case *moveCell != "":
-		m.cell(*moveCell)
-	case *moveTime == 0 && *rounds == 1:
-		for _, c := range moveSample {
-			m.cell(c)
-		}
-	default:
-		m.all(*moveTime)
-	}
-	m.end()
-}
-
-// all goes through all cells in order, and then through random ones until the time is over.
-func (m *moving) all(d time.Duration) {
-	end := time.Now().Add(d)
 	var cells []string
 	for _, p := range movePoints {
 		for _, v := range moveVictims {
@@ -74,11 +62,39 @@ func (m *moving) all(d time.Duration) {
 		}
 	}
 	for _, p := range recoveryPoints {
-		for _, v := range []string{"Q", "A", "B", "home", "etcd", "cable Q", "stop Q", "nobody"} {
+		for _, v := range recoveryVictims {
 			cells = append(cells, p+"/"+v)
 		}
 	}
-	for i := 0; time.Now().Before(end) || d == 0 && i < len(cells); i++ {
+	for _, kind := range []string{"isolate", "drain"} {
+		cells = append(cells, diagonal(kind, movePoints, moveVictims)...)
+		cells = append(cells, diagonal(kind, recoveryPoints, recoveryVictims)...)
+	}
+	m.all(moveSample, cells)
+}
+
+// diagonal lists the cells of a kind of job so that the first of them have all points and all victims.
+func diagonal(kind string, points, victims []string) (cells []string) {
+	for shift := range victims {
+		for i, p := range points {
+			cells = append(cells, kind+" "+p+"/"+victims[(i+shift)%len(victims)])
+		}
+	}
+	return cells
+}
+
+// all goes through the cells that the flags ask for: one, a sample, or all in order and then random ones until the time
+// is over.
+func (m *moving) all(sample, cells []string) {
+	d := *moveTime
+	end := time.Now().Add(d)
+	switch {
+	case *moveCell != "":
+		cells = []string{*moveCell}
+	case d == 0 && *rounds == 1:
+		cells = sample
+	}
+	for i := 0; time.Now().Before(end) || (d == 0 || *moveCell != "") && i < len(cells); i++ {
 		if i < *moveSkip {
 			continue
 		}
@@ -92,6 +108,7 @@ func (m *moving) all(d time.Duration) {
 			m.t.Fatalf("stopped after cell %d of this order", i)
 		}
 	}
+	m.end()
 }
 
 // moving is a world in which rows move, with load.
@@ -103,7 +120,10 @@ type moving struct {
 	n    int // cells
 	bad  int // complaints
 	// seen are the events of all cells, by kind.
-	seen map[string]int
+	seen      map[string]int
+	reference bool // there is a reference table, which is written to
+	// after looks at what a cell has left, if not nil.
+	after func(*death)
 	// slowest is the longest wait of a statement that counts, of all cells.
 	slowest time.Duration
 }
@@ -153,6 +173,7 @@ func counted(counts map[string]int) string {
 
 // death is what one cell does.
 type death struct {
+	kind          string // of the job; "": it moves buckets
 	point, victim string
 	job           string
 	a, b          int   // shards that give and take
@@ -160,11 +181,23 @@ type death struct {
 	dead          []int // shards that die
 	lasting       time.Duration
 	began         time.Time
-	online        bool // tables are declared, or their declarations taken back
-	ends          bool // the job goes to its end, and is not cancelled
+	pause         time.Duration // how long a statement may be held at most, without what a death adds
+	online        bool          // tables are declared, or their declarations taken back
+	ends          bool          // the job goes to its end, and is not cancelled
+	asked         <-chan error  // tells what became of a call that waits for the job
 }
 
 func (d *death) has(who string) bool { return slices.Contains(strings.Split(d.victim, "+"), who) }
+
+// newDeath reads the name of a cell: a kind of job, a point and a victim.
+func newDeath(name string) *death {
+	d := &death{began: time.Now(), pause: carrier.DefaultMaxPause}
+	d.point, d.victim, _ = strings.Cut(name, "/")
+	if kind, point, given := strings.Cut(d.point, " "); given {
+		d.kind, d.point = kind, point
+	}
+	return d
+}
 
 // cell is one job in which the victim of a cell dies at its point.
 func (m *moving) cell(name string) {
@@ -172,8 +205,9 @@ func (m *moving) cell(name string) {
 	t.Helper()
 	m.n++
 	before := m.bad
-	point, victim, _ := strings.Cut(name, "/")
-	d := &death{point: point, victim: victim, began: time.Now(), lasting: time.Duration(500+m.r.IntN(500)) * time.Millisecond}
+	d := newDeath(name)
+	d.lasting = time.Duration(500+m.r.IntN(500)) * time.Millisecond
+	victim := d.victim
 	switch cut := strings.HasPrefix(victim, "cable") || strings.HasPrefix(victim, "stop") || d.has("etcd"); {
 	case *moveLong > 0:
 		d.lasting = *moveLong
@@ -186,15 +220,19 @@ func (m *moving) cell(name string) {
 	case victim == "nobody":
 		d.lasting = 0
 	}
-	if recovers := slices.Contains(recoveryPoints, point); recovers {
+	if recovers := slices.Contains(recoveryPoints, d.point); recovers {
 		m.recoveryCell(d)
 	} else {
 		m.roundCell(d)
 	}
 	m.settle(d)
+	m.restore(d)
+	if m.after != nil {
+		m.after(d)
+	}
 	m.seen[victim]++
 	if m.bad > before {
-		t.Logf("cell %d, %s, repeat it with: go test ./integration/crash -run TestMoveDeaths -v -args -cell '%s' -lasting %s -seed %d", m.n, name, name, d.lasting, *seed)
+		t.Logf("cell %d, %s, repeat it with: go test ./integration/crash -run %s -v -args -cell '%s' -lasting %s -seed %d", m.n, name, t.Name(), name, d.lasting, *seed)
 	}
 	t.Logf("cell %d, %s for %s: %s, %s", m.n, name, d.lasting, time.Since(d.began).Round(time.Millisecond), m.load.report())
 }
@@ -206,8 +244,32 @@ func (m *moving) complain(format string, args ...any) {
 	m.t.Errorf(format, args...)
 }
 
-// begin asks P for a job that carries some buckets from one shard to another.
+// begin asks P for a job of the kind of the cell.
 func (m *moving) begin(d *death) {
+	m.t.Helper()
+	d.buckets = nil
+	switch d.kind {
+	case "":
+		m.move(d)
+	case "isolate":
+		m.isolate(d)
+	case "drain":
+		m.drain(d)
+	case "declare", "undeclare":
+		m.declare(d)
+	case "join":
+		m.join(d)
+	case "retire":
+		m.retire(d)
+	case "remove":
+		m.remove(d)
+	default:
+		m.t.Fatalf("there are no jobs of kind %q", d.kind)
+	}
+}
+
+// move asks P for a job that carries some buckets from one shard to another.
+func (m *moving) move(d *death) {
 	t := m.t
 	t.Helper()
 	snap := m.snapshot()
@@ -224,7 +286,7 @@ func (m *moving) begin(d *death) {
 			}
 		}
 	}
-	m.load.concerns(place, d)
+	m.load.concerns(place, d.buckets, func(int) []int { return []int{d.a, d.b} })
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(d.buckets), " ", ","), "[]")
 	m.with(0, func(c *pgx.Conn) {
 		d.job = value[string](t, c, "select weft.move_buckets($1, $2)", list, snap.Shards[d.b].Name)
@@ -242,9 +304,8 @@ func (m *moving) beginAndStop(d *death, point string) {
 		if p.Stopped() {
 			return true
 		}
-		if m.snapshot().FindMove(d.job) == nil && !p.Stopped() {
+		if d.asked == nil && m.snapshot().FindMove(d.job) == nil && !p.Stopped() {
 			m.t.Logf("job %s was adopted by another proxy", d.job)
-			d.buckets = nil
 			m.begin(d)
 		}
 		return false
@@ -324,7 +385,7 @@ func (m *moving) kill(d *death) {
 	}
 	for _, s := range d.dead {
 		m.load.down(s)
-		m.any.Shards()[s].Kill()
+		m.server(s).Kill()
 	}
 }
 
@@ -338,7 +399,7 @@ func (m *moving) revive(d *death) {
 		}
 	}
 	for _, s := range d.dead {
-		if err := m.any.Shards()[s].Restart(context.Background()); err != nil {
+		if err := m.server(s).Restart(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -361,7 +422,7 @@ func (m *moving) revive(d *death) {
 func (m *moving) settle(d *death) {
 	t := m.t
 	t.Helper()
-	what := fmt.Sprintf("%s/%s, shards %d to %d", d.point, d.victim, d.a, d.b)
+	what := strings.TrimSpace(fmt.Sprintf("%s %s/%s, shards %d to %d", d.kind, d.point, d.victim, d.a, d.b))
 	within(t, 3*time.Second, what+": the directory lists both proxies", m.listed)
 	adopt := 15 * time.Second // a lease, and the job
 	within(t, adopt, what+": the round is over", func() bool {
@@ -385,12 +446,25 @@ func (m *moving) settle(d *death) {
 		}
 		return len(moves) == 0
 	})
+	if d.asked != nil {
+		select {
+		case err := <-d.asked:
+			if err != nil && d.has("nobody") {
+				m.complain("%s: P was told %v", what, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: P does not answer", what)
+		}
+	}
+	if d.online {
+		within(t, 2*adopt, what+": the tables are declared or not", m.ungrouped)
+	}
 	time.Sleep(200 * time.Millisecond) // the load goes on for a moment
 	m.quiesce(func() {
 		within(t, 10*time.Second, what+": nothing is prepared", func() bool { return m.prepared() == 0 })
 		within(t, 10*time.Second, what+": no backend carries rows", func() bool {
 			n := 0
-			for shard := range 4 {
+			for shard := range m.snapshot().Shards {
 				n += value[int](t, m.eye(shard), "select count(*)::int from pg_stat_activity where application_name like 'weft move%'")
 			}
 			return n == 0
@@ -400,7 +474,7 @@ func (m *moving) settle(d *death) {
 	for _, err := range m.load.takeWrong() {
 		m.complain("%s: %v", what, err)
 	}
-	limit := carrier.DefaultMaxPause + 2*time.Second
+	limit := d.pause + 2*time.Second
 	for _, s := range m.load.take() {
 		m.seen[s.told]++
 		if s.counts {
@@ -438,7 +512,7 @@ func (m *moving) exact(what string) {
 	t.Helper()
 	var pairs, funds, bank, accounts int
 	lines := map[int64]int{}
-	for shard := range 4 {
+	for shard := range m.snapshot().Shards {
 		c := m.eye(shard)
 		if shard > 0 && value[bool](t, c, "select to_regclass('pair') is null and to_regclass('bank') is null and to_regclass('line') is null") {
 			continue // they are not declared
@@ -466,6 +540,7 @@ func (m *moving) exact(what string) {
 				got, _ := exec(c, patience, "select count(*) from line")
 				return got == ""
 			})
+			m.alike(what, c)
 			rows, _ := c.Query(context.Background(), "select * from weft.verify_placement()")
 			found, err := pgx.CollectRows(rows, pgx.RowToMap)
 			if err != nil {

@@ -1,28 +1,30 @@
 package crash
 
 import (
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"weft/directory"
 )
 
-// onlineSample are the cells of TestDeclareDeaths: a point, and whether the job goes to its end. Otherwise it is cancelled after
-// the death.
-var onlineSample = []struct {
-	point string
-	ends  bool
-}{
-	{"move-finishing", true}, {"move-prepared", true}, {"move-rows-carried", false}, {"move-committed", true}, {"move-finishing", true}, {"move-all-clear", false},
+// declarePoints are the points of a declaration before its job makes rounds, in their order.
+var declarePoints = []string{
+	"announced", "dialled", "locked", "defined", "indexed", "filled", "committed-on-shard-2", "shards-committed", "moved", "active",
 }
 
-// TestDeclareDeaths kills the proxy that takes declarations of tables back, or declares them, while clients read and write
-// them. Another proxy goes on, or takes everything back if it is told to: every answer is exact, every row is there once and
-// where it belongs, and the tables are on the shards or are not.
+// undeclarePoints are the points at which all rows are at home, and tables on other shards go.
+var undeclarePoints = []string{"undeclaring", "dropped-on-shard-2"}
+
+// onlineSample are the cells of the short form of TestDeclareDeaths.
+var onlineSample = []string{
+	"undeclare move-finishing/P", "declare move-prepared/P", "undeclare move-rows-carried/P", "declare move-finishing/P", "undeclare undeclaring/P",
+	"declare filled/P", "declare moved/nobody", "undeclare move-all-clear/nobody",
+}
+
+// TestDeclareDeaths is TestMoveDeaths for jobs that declare tables, and take declarations back, while clients read and write
+// the tables. When a job is over, or has been cancelled, the tables are declared and on all shards, or they are not.
 func TestDeclareDeaths(t *testing.T) {
 	m := newMoving(t, "c_online")
 	m.with(1, func(c *pgx.Conn) {
@@ -39,50 +41,70 @@ func TestDeclareDeaths(t *testing.T) {
 		must(t, c, "create table stays (id bigint primary key)") // decisions are swept in databases with declared tables
 		declare(t, c, "select weft.shard_table('stays', 'id')")
 	})
-	switch {
-	case *moveCell != "":
-		m.onlineCell(*moveCell, true)
-		m.onlineCell(*moveCell, true)
-	case *moveTime == 0:
-		for _, c := range onlineSample {
-			m.onlineCell(c.point, c.ends)
-		}
-	default:
-		for end := time.Now().Add(*moveTime); time.Now().Before(end) && m.bad < 20; {
-			m.onlineCell(movePoints[m.r.IntN(len(movePoints))], m.r.IntN(3) > 0)
-		}
+	m.after = m.declaredOrNot
+	// One of each in turn: what one declares, the other takes back.
+	up := diagonal("declare", slices.Concat(declarePoints, movePoints), moveVictims)
+	down := diagonal("undeclare", slices.Concat(undeclarePoints, movePoints), moveVictims)
+	var cells []string
+	for i := range max(len(up), len(down)) {
+		cells = append(cells, down[i%len(down)], up[i%len(up)])
 	}
-	m.end()
+	m.all(onlineSample, cells)
 }
 
-// onlineCell takes the declarations back if there are some, and makes them otherwise. P dies at a point.
-func (m *moving) onlineCell(point string, ends bool) {
+const (
+	declareSQL   = "select weft.shard_table('bank', 'id', cascade => true, wait => false, max_pause => '500ms')"
+	undeclareSQL = "select weft.unshard_table('bank', cascade => true, wait => false, max_pause => '500ms')"
+)
+
+// declared reports whether the tables of the load are declared.
+func (m *moving) declared() bool { return m.snapshot().Table(m.db, "public", "bank") != nil }
+
+// declare asks P to declare the tables of the load, or to take their declarations back. If they are not as the
+// cell expects them, Q makes them so first.
+func (m *moving) declare(d *death) {
 	t := m.t
 	t.Helper()
-	m.n++
-	before := m.bad
-	d := &death{point: point, victim: "P", began: time.Now(), lasting: 500 * time.Millisecond, b: 1, online: true, ends: ends}
-	was := m.snapshot().Table(m.db, "public", "bank") != nil
-	call := "select weft.shard_table('bank', 'id', cascade => true, wait => false)"
-	if was {
-		call = "select weft.unshard_table('bank', cascade => true, wait => false)"
+	call, other := declareSQL, undeclareSQL
+	d.a, d.b = 0, 1+m.r.IntN(3)
+	if d.kind == "undeclare" {
+		call, other = other, call
+		d.a, d.b = d.b, d.a
 	}
-	m.weft[0].StopAt(t, point, false)
-	m.load.concerns(nil, d)
-	m.with(0, func(c *pgx.Conn) { must(t, c, call) })
-	d.job = m.snapshot().Moves[0].ID
-	within(t, patience, fmt.Sprintf("%s: P comes there", point), m.weft[0].Stopped)
-	m.kill(d)
-	m.weft[0].GoOn()
-	time.Sleep(d.lasting)
-	m.revive(d)
-	m.settle(d)
-	now := m.snapshot().Declared(m.db)
-	t.Logf("cell %d, %s, %s, ends %v: %s, %d tables are declared, %s", m.n, call, point, ends, time.Since(d.began).Round(time.Millisecond), len(now), m.load.report())
-	if slices.ContainsFunc(now, func(t directory.Table) bool { return t.State != directory.Active || t.Group != "" }) || len(m.snapshot().Placements) > 0 {
-		m.complain("%s: something of the group is left", point)
+	if m.declared() == (d.kind == "declare") {
+		m.with(1, func(c *pgx.Conn) { must(t, c, other) })
+		within(t, patience, other, func() bool { return len(m.snapshot().Moves) == 0 && m.ungrouped() })
 	}
-	if m.bad > before {
-		t.Logf("repeat it with: go test ./integration/crash -run TestDeclareDeaths -v -args -cell %s -seed %d", point, *seed)
+	d.online, d.ends = true, m.r.IntN(3) > 0
+	snap := m.snapshot()
+	place := snap.PlacementOf(m.db, "")
+	for b := range place {
+		d.buckets = append(d.buckets, b)
+	}
+	m.load.concerns(place, d.buckets, func(int) []int { return []int{0, 1, 2, 3} })
+	m.ask(d, call)
+	within(t, patience, "there is a job", func() bool {
+		if moves := m.snapshot().Moves; len(moves) > 0 {
+			d.job = moves[0].ID
+		}
+		return d.job != ""
+	})
+}
+
+// ungrouped reports whether all tables that are declared are where all others are.
+func (m *moving) ungrouped() bool {
+	snap := m.snapshot()
+	return len(snap.Placements) == 0 && !slices.ContainsFunc(snap.Declared(m.db), func(t directory.Table) bool {
+		return t.State != directory.Active || t.Group != ""
+	})
+}
+
+// declaredOrNot complains of tables that only some shards have.
+func (m *moving) declaredOrNot(d *death) {
+	for shard := 1; shard < len(m.snapshot().Shards); shard++ {
+		n := value[int](m.t, m.eye(shard), "select count(*)::int from pg_class where relname in ('bank', 'pair', 'line') and relkind = 'r'")
+		if m.declared() && n != 3 || !m.declared() && n != 0 {
+			m.complain("%s %s/%s: shard %d has %d of 3 tables, declared: %v", d.kind, d.point, d.victim, shard, n, m.declared())
+		}
 	}
 }

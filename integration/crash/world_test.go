@@ -22,6 +22,7 @@ import (
 	"weft/directory/etcd"
 	"weft/integration/consistency"
 	"weft/integration/harness"
+	"weft/pgserver"
 	"weft/pgserver/pgtest"
 	"weft/vindex"
 )
@@ -60,6 +61,7 @@ type world struct {
 	weft  []*harness.Program
 	wire  []*cable // to etcd, of each proxy
 	any   *harness.Target
+	more  []*pgserver.Temp // servers of shards that have joined, after those of any
 
 	// busy is held by whoever writes; quiesce keeps them from it.
 	busy sync.RWMutex
@@ -166,12 +168,20 @@ func (w *world) conn(i int) *pgx.Conn {
 	return w.weft[i].Connect(w.t, "postgres", "dbname="+w.db)
 }
 
+// server returns the server of a shard.
+func (w *world) server(shard int) *pgserver.Temp {
+	if n := len(w.any.Shards()); shard >= n {
+		return w.more[shard-n]
+	}
+	return w.any.Shards()[shard]
+}
+
 // direct connects to a shard itself.
 func (w *world) direct(shard int) *pgx.Conn {
 	w.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	c, err := pgx.Connect(ctx, w.any.Shards()[shard].ConnString(w.db))
+	c, err := pgx.Connect(ctx, w.server(shard).ConnString(w.db))
 	if err != nil {
 		w.t.Fatal(err)
 	}
