@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -154,15 +155,29 @@ func nap(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cancelMove ends a job between two rounds. What it has carried stays where it is.
+// cancelMove ends a job between two rounds. What it has carried stays where it is. A job that cannot be
+// cancelled goes on.
 func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error {
 	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
 		return err
 	}
-	id := args["job"]
-	if _, err := u.s.srv.moving.jobs.Pause(ctx, "cancelled by "+u.s.login.user, func(m *directory.Move) bool { return m.ID == id }); err != nil {
-		return err
+	id, reason := args["job"], "cancelled by "+u.s.login.user
+	_, err := u.s.srv.moving.jobs.Pause(ctx, reason, func(m *directory.Move) bool { return m.ID == id })
+	if err == nil {
+		err = u.cancelPaused(ctx, id)
 	}
+	if err != nil {
+		_, again := u.s.srv.moving.jobs.Resume(context.WithoutCancel(ctx), func(m *directory.Move) bool {
+			return m.ID == id && m.State == directory.MovePaused && m.Reason == reason
+		})
+		return errors.Join(err, again)
+	}
+	u.s.log.Info("a move of rows was cancelled", "job", id, "user", u.s.login.user)
+	return nil
+}
+
+// cancelPaused ends a job that has no round.
+func (u moveCall) cancelPaused(ctx context.Context, id string) error {
 	snap, err := u.s.srv.cfg.Directory.Load(ctx)
 	if err != nil {
 		return err
@@ -183,7 +198,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 			return err
 		}
 	}
-	err = u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	return u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		if m := next.FindMove(id); m == nil || m.Round != nil && m.Carries() {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
@@ -191,10 +206,6 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 		next.Conclude(id, directory.MoveState(state), time.Now())
 		return next, nil
 	})
-	if err == nil {
-		u.s.log.Info("a move of rows was cancelled", "job", id, "user", u.s.login.user)
-	}
-	return err
 }
 
 // turnBack makes a job that declares tables, or takes declarations back, bring the rows to where they were.
@@ -218,7 +229,6 @@ func (u moveCall) turnBack(ctx context.Context, id string) error {
 		return next, nil
 	})
 	if err == nil {
-		u.s.log.Info("a move of rows was cancelled", "job", id, "user", u.s.login.user)
 		u.s.out.tell(&pgerr.Error{
 			Severity: pgerr.SeverityNotice, Code: "00000", Message: fmt.Sprintf("job %s takes the rows back to where they were", id),
 			Hint: fmt.Sprintf("SELECT weft.wait_move('%s') waits until they are there.", id),

@@ -432,7 +432,8 @@ func (m *moving) settle(d *death) {
 	})
 	if !d.ends && (*moveTime == 0 && !d.has("nobody") && !d.has("B") || *moveTime > 0 && m.n%4 == 0) {
 		m.with(1, func(c *pgx.Conn) {
-			if _, err := exec(c, patience, "select weft.cancel_move($1)", d.job); err != nil && code(err) != "42704" && code(err) != "55000" {
+			over := []string{"42704", "55000", "55006"} // the job is over, or its tables are just being made
+			if got, err := exec(c, patience, "select weft.cancel_move($1)", d.job); err != nil && !slices.Contains(over, got) {
 				m.complain("%s: the job cannot be cancelled: %v", what, err)
 			}
 		})

@@ -52,6 +52,28 @@ func TestDeclareDeaths(t *testing.T) {
 	m.all(onlineSample, cells)
 }
 
+// TestCancelDeclaring: a job whose tables are just being made on the shards cannot be cancelled, and goes on.
+func TestCancelDeclaring(t *testing.T) {
+	w := newWorld(t, "c_cancel", nil)
+	w.proxy(nil)
+	c, other := w.conn(0), w.conn(1)
+	must(t, c, "create table s (id bigint primary key, v bigint); insert into s select i, i from generate_series(1, 100) i")
+	w.weft[0].StopAt(t, "locked", false)
+	asked := later(t, c, "select weft.shard_table('s', 'id', online => true)")
+	within(t, patience, "P makes the table", w.weft[0].Stopped)
+	job := w.snapshot().Moves[0].ID
+	if got, err := exec(other, patience, "select weft.cancel_move($1)", job); got != "55006" {
+		t.Errorf("cancelled while the table is being made: %v", err)
+	}
+	w.weft[0].GoOn()
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+	if rows := w.rowsOf("s"); len(rows) != 100 || w.snapshot().Table(w.db, "public", "s") == nil {
+		t.Errorf("%d rows of 100, jobs %+v", len(rows), w.snapshot().Moves)
+	}
+}
+
 const (
 	declareSQL   = "select weft.shard_table('bank', 'id', cascade => true, wait => false, max_pause => '500ms')"
 	undeclareSQL = "select weft.unshard_table('bank', cascade => true, wait => false, max_pause => '500ms')"
