@@ -33,6 +33,11 @@ type Stream struct {
 	err     error
 	pending []byte // written inside the callback, before waiting
 
+	// State of the write callback.
+	writeFn  func(fd uintptr) bool
+	outgoing []byte // what the callback has not written
+	writeErr error
+
 	// reads and writes count how often somebody has begun to wait for the peer, and has
 	// ended: an odd number means that somebody waits now.
 	reads, writes atomic.Uint32
@@ -63,7 +68,7 @@ func NewStream(conn net.Conn) *Stream {
 	if sc, ok := conn.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
 			s.raw = raw
-			s.readFn = s.tryRead
+			s.readFn, s.writeFn = s.tryRead, s.tryWrite
 		}
 	}
 	return s
@@ -167,10 +172,7 @@ func (s *Stream) await(first []byte) error {
 // wait until it is readable. The buffer is borrowed for the attempt only.
 func (s *Stream) tryRead(fd uintptr) bool {
 	if len(s.pending) > 0 {
-		n, err := unix.Write(int(fd), s.pending)
-		for err == unix.EINTR {
-			n, err = unix.Write(int(fd), s.pending)
-		}
+		n, err := send(int(fd), s.pending)
 		if err == nil {
 			s.pending = s.pending[n:]
 			if len(s.pending) == 0 {
@@ -196,10 +198,7 @@ func (s *Stream) tryRead(fd uintptr) bool {
 	if borrowed {
 		s.borrow()
 	}
-	n, err := unix.Read(int(fd), s.buf[s.w:])
-	for err == unix.EINTR {
-		n, err = unix.Read(int(fd), s.buf[s.w:])
-	}
+	n, err := recv(int(fd), s.buf[s.w:])
 	if n > 0 {
 		s.n = n
 		return true
@@ -295,7 +294,37 @@ func (s *Stream) Next(limit int) (typ byte, body []byte, err error) {
 // Write writes all of p to the connection.
 func (s *Stream) Write(p []byte) (int, error) {
 	s.writes.Add(1)
-	n, err := s.conn.Write(p)
+	n, err := s.write(p)
 	s.writes.Add(1)
 	return n, err
+}
+
+func (s *Stream) write(p []byte) (int, error) {
+	if s.raw == nil || len(p) > chunk {
+		return s.conn.Write(p)
+	}
+	s.outgoing, s.writeErr = p, nil
+	err := s.raw.Write(s.writeFn)
+	rest := s.outgoing
+	s.outgoing = nil
+	if err == nil {
+		err = s.writeErr
+	}
+	n := len(p) - len(rest)
+	if err != nil || len(rest) == 0 {
+		return n, err
+	}
+	// The socket buffer is full: write the rest the ordinary way, which waits.
+	m, err := s.conn.Write(rest)
+	return n + m, err
+}
+
+// tryWrite writes once what the socket takes without waiting.
+func (s *Stream) tryWrite(fd uintptr) bool {
+	n, err := send(int(fd), s.outgoing)
+	s.outgoing = s.outgoing[n:]
+	if err != nil && err != unix.EAGAIN {
+		s.writeErr = fmt.Errorf("write: %w", err)
+	}
+	return true
 }

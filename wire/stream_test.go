@@ -324,3 +324,71 @@ func FuzzFrames(f *testing.F) {
 		}
 	})
 }
+
+// TestWriteBlocked: bytes that do not fit into the socket are written when the peer reads, in
+// order; a deadline and the end of the peer are errors.
+func TestWriteBlocked(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		s, peer := ends(t, tcp)
+		if tcp {
+			_ = s.Conn().(*net.TCPConn).SetWriteBuffer(4 << 10)
+			_ = peer.(*net.TCPConn).SetReadBuffer(4 << 10)
+		}
+		part := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 10_000+i) }
+		const parts = 8
+		wrote := make(chan error, 1)
+		go func() {
+			for i := range parts {
+				if n, err := s.Write(part(i)); err != nil || n != len(part(i)) {
+					wrote <- fmt.Errorf("part %d: %d bytes, %w", i, n, err)
+					return
+				}
+			}
+			wrote <- nil
+		}()
+		for i := range parts {
+			got := make([]byte, len(part(i)))
+			if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, part(i)) {
+				t.Fatalf("part %d differs (%v)", i, err)
+			}
+		}
+		if err := <-wrote; err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Conn().SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
+			if _, err = s.Write(part(1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		_ = s.Conn().SetWriteDeadline(time.Time{})
+		_ = peer.Close()
+		for err := error(nil); err == nil; {
+			_, err = s.Write(part(1))
+		}
+		_ = s.Conn().Close()
+		if _, err := s.Write(part(1)); !errors.Is(err, net.ErrClosed) && tcp {
+			t.Errorf("write after close: %v", err)
+		}
+	})
+}
+
+// BenchmarkTurn is a question and its answer between two streams.
+func BenchmarkTurn(b *testing.B) {
+	s, peer := ends(b, true)
+	go func() {
+		p := wire.NewStream(peer)
+		for p.Fill() == nil {
+			n, _ := p.Write(p.Buffered())
+			p.Consume(n)
+		}
+	}()
+	question := wire.AppendQuery(nil, "SELECT 1")
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.WriteAndFill(question); err != nil {
+			b.Fatal(err)
+		}
+		s.Consume(len(s.Buffered()))
+	}
+}
