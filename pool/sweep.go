@@ -3,10 +3,7 @@ package pool
 import (
 	"errors"
 	"os"
-	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"weft/wire"
 )
@@ -50,34 +47,6 @@ func (sh *Shard) sweep(now time.Time) {
 			c.Discard()
 		}
 	}
-}
-
-// Readable reports whether bytes or an end of file wait on the socket. Under TLS only a read can
-// tell, so Readable reports true.
-func (c *Conn) Readable() bool {
-	p := probes.Get().(*probe)
-	defer probes.Put(p)
-	return !c.Raw(p.look) || p.got
-}
-
-// probe checks a socket for input. With many shards almost every connection taken from the pool
-// has been idle long enough to be checked, so a check must not allocate.
-type probe struct {
-	fds  [1]unix.PollFd
-	got  bool
-	look func(fd uintptr)
-}
-
-var probes = sync.Pool{New: func() any {
-	p := &probe{}
-	p.look = p.poll
-	return p
-}}
-
-func (p *probe) poll(fd uintptr) {
-	p.fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-	n, err := unix.Poll(p.fds[:], 0)
-	p.got = err == nil && n > 0
 }
 
 // alive reads what an idle backend may have sent unasked, such as a changed parameter, and

@@ -12,9 +12,17 @@ import (
 // its place in Go's scheduler, where Go would give that place to another thread, which costs
 // more than the call.
 
-func recv(fd int, p []byte) (int, error) {
+func recv(fd int, p []byte) (int, error) { return receive(fd, p, unix.MSG_DONTWAIT) }
+
+// peek returns the error, nil for none, that recv would return. The bytes stay in the socket.
+func peek(fd int, p []byte) error {
+	_, err := receive(fd, p, unix.MSG_DONTWAIT|unix.MSG_PEEK)
+	return err
+}
+
+func receive(fd int, p []byte, flags uintptr) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
 		switch e {
 		case 0:
 			return int(n), nil

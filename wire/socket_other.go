@@ -21,3 +21,12 @@ func send(fd int, p []byte) (n int, err error) {
 		}
 	}
 }
+
+// peek returns the error, nil for none, that recv would return. The bytes stay in the socket.
+func peek(fd int, p []byte) (err error) {
+	for {
+		if _, _, err = unix.Recvfrom(fd, p, unix.MSG_PEEK); err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -373,6 +373,42 @@ func TestWriteBlocked(t *testing.T) {
 	})
 }
 
+// TestReadable: bytes and an end of file wait, and a look takes nothing away.
+func TestReadable(t *testing.T) {
+	s, peer := ends(t, true)
+	if s.Readable() {
+		t.Fatal("readable before anything was sent")
+	}
+	becomes := func(what string) {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Minute); !s.Readable(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not readable after %s", what)
+			}
+		}
+	}
+	_, _ = peer.Write([]byte("word"))
+	becomes("a word")
+	if err := s.Need(4); err != nil || string(s.Buffered()) != "word" {
+		t.Fatalf("read %q, %v", s.Buffered(), err)
+	}
+	if s.Readable() {
+		t.Fatal("readable after all was read")
+	}
+	peer.Close()
+	becomes("the end")
+	if err := s.Fill(); !errors.Is(err, io.EOF) {
+		t.Fatalf("at the end: %v", err)
+	}
+	s.Close()
+	if !s.Readable() {
+		t.Error("a closed connection counts as one that has something to say")
+	}
+	if pipe, _ := ends(t, false); !pipe.Readable() {
+		t.Error("a connection without a descriptor counts as readable")
+	}
+}
+
 // BenchmarkTurn is a question and its answer between two streams.
 func BenchmarkTurn(b *testing.B) {
 	s, peer := ends(b, true)
