@@ -83,8 +83,15 @@ func newHubs(s *Server) *hub.Hubs {
 	})
 }
 
-// followHubs gives hubs the connections that they lack for hearing notifications.
-func (s *Server) followHubs(ctx context.Context) { s.every(ctx, hub.Interval, s.hubs.Follow) }
+// followHubs gives hubs the connections that they lack for hearing notifications. A proxy without
+// listeners does not wake up for that.
+func (s *Server) followHubs(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-s.hubs.Began():
+		s.every(ctx, hub.Interval, s.hubs.Follow)
+	}
+}
 
 // deliver moves waiting notifications into the client's output.
 func (rc *record) deliver() {

@@ -306,6 +306,19 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestBegan: nothing is to be followed until a first database has a hub.
+func TestBegan(t *testing.T) {
+	_, hubs := newCluster(t, true, "a")
+	select {
+	case <-hubs.Began():
+		t.Fatal("began without a hub")
+	default:
+	}
+	hubs.Of("app")
+	hubs.Of("other")
+	<-hubs.Began()
+}
+
 // TestFirstTable: before a first table is used every shard gets an ear, and no session
 // is ended for it.
 func TestFirstTable(t *testing.T) {

@@ -54,13 +54,19 @@ type Config struct {
 
 // Hubs are the hubs of all databases.
 type Hubs struct {
-	cfg  Config
-	mu   sync.Mutex
-	hubs map[string]*Hub
+	cfg   Config
+	began chan struct{} // closed with the first hub
+	mu    sync.Mutex
+	hubs  map[string]*Hub
 }
 
 // New returns hubs that have no ears yet.
-func New(cfg Config) *Hubs { return &Hubs{cfg: cfg, hubs: map[string]*Hub{}} }
+func New(cfg Config) *Hubs {
+	return &Hubs{cfg: cfg, began: make(chan struct{}), hubs: map[string]*Hub{}}
+}
+
+// Began is closed when a database has a hub. Until then Follow has nothing to do.
+func (h *Hubs) Began() <-chan struct{} { return h.began }
 
 // Of returns the hub of a database.
 func (h *Hubs) Of(database string) *Hub {
@@ -70,6 +76,9 @@ func (h *Hubs) Of(database string) *Hub {
 	if hub == nil {
 		hub = &Hub{cfg: &h.cfg, database: database, ears: map[string]*ear{}, subs: map[string]map[Listener]bool{}}
 		h.hubs[database] = hub
+		if len(h.hubs) == 1 {
+			close(h.began)
+		}
 	}
 	return hub
 }
@@ -80,7 +89,7 @@ func (h *Hubs) all() []*Hub {
 	return slices.Collect(maps.Values(h.hubs))
 }
 
-// Interval is how often Follow is to be called.
+// Interval is how often Follow is to be called, once Began is closed.
 const Interval = 20 * time.Millisecond
 
 // Follow gives hubs the ears that they miss: when shards are back, and when a first
