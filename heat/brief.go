@@ -21,11 +21,16 @@ type Brief struct {
 	Medians map[string]float64 `json:"medians,omitempty"`
 	// Waiting is how many clients wait for a backend of each shard at this moment.
 	Waiting map[string]int `json:"waiting,omitempty"`
+	// Paces are how long statements take now, Rooms how connections to each shard are used, and Proxies how many proxies
+	// have said so.
+	Paces   Paces           `json:"paces,omitempty"`
+	Rooms   map[string]Room `json:"rooms,omitempty"`
+	Proxies int             `json:"proxies,omitempty"`
 }
 
 // NewBrief returns a brief of two pictures. There are so many buckets in each database.
 func NewBrief(now, recent *Picture, buckets int) Brief {
-	b := Brief{Now: now.report(briefKeys, briefStatements), Recent: recent.report(briefKeys, briefStatements), Medians: map[string]float64{}}
+	b := Brief{Now: now.report(briefKeys, briefStatements), Recent: recent.report(briefKeys, briefStatements), Medians: map[string]float64{}, Paces: recent.paces()}
 	// Nobody looks at the times of statements, and at those of keys for the last moment.
 	b.Now.Statements.forgetTimes()
 	b.Recent.Statements.forgetTimes()
@@ -42,13 +47,19 @@ func NewBrief(now, recent *Picture, buckets int) Brief {
 // MergeBriefs returns two briefs together. The median of both is about the sum of the medians: clients
 // of one database use its buckets in much the same way through either proxy.
 func MergeBriefs(a, b Brief) Brief {
-	out := Brief{Now: Merge(a.Now, b.Now), Recent: Merge(a.Recent, b.Recent), Medians: map[string]float64{}, Waiting: map[string]int{}}
+	out := Brief{
+		Now: Merge(a.Now, b.Now), Recent: Merge(a.Recent, b.Recent), Medians: map[string]float64{}, Waiting: map[string]int{},
+		Paces: a.Paces.Merge(b.Paces), Rooms: map[string]Room{}, Proxies: a.Proxies + b.Proxies,
+	}
 	for _, x := range []Brief{a, b} {
 		for name, m := range x.Medians {
 			out.Medians[name] += m
 		}
 		for name, n := range x.Waiting {
 			out.Waiting[name] += n
+		}
+		for name, r := range x.Rooms {
+			out.Rooms[name] = out.Rooms[name].Plus(r)
 		}
 	}
 	return out
