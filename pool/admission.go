@@ -51,6 +51,9 @@ func part(limit int) int { return max(1, limit-limit/2) }
 // admits reports whether the session that sent want may be lent a connection of the lane.
 // mu is held.
 func (sh *Shard) admits(l *Lane, want *Want) bool {
+	if (!want.Underway || want.heeds) && sh.full() {
+		return false
+	}
 	a := &sh.admission
 	if !want.Grows || a.pressed.IsZero() {
 		return true
@@ -139,6 +142,10 @@ func less[K comparable](counts map[K]int, key K) {
 func (sh *Shard) takeBack(c *Conn) {
 	sh.returned(c.lane, c.lentTo)
 	c.lentTo = loanee{}
+	if c.kept {
+		c.kept = false
+		sh.kept--
+	}
 }
 
 // stuck reports whether all sessions that hold connections to the shard wait for other

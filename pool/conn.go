@@ -62,6 +62,7 @@ type Conn struct {
 	registered atomic.Int64
 	idleFrom   time.Time
 	dedicated  bool
+	kept       bool   // see Keep; guarded by the shard's mutex, and the session may read it
 	inIdle     bool   // the connection is among the idle ones of its lane; guarded by the shard's mutex
 	lentTo     loanee // guarded by the shard's mutex
 	epoch      uint64 // the lane's epoch when the backend was dialled

@@ -23,6 +23,7 @@ type Shard struct {
 	Times, Queued *tally.Histogram
 	pauses        pauses
 	share         atomic.Int64 // see SetShare
+	limit         atomic.Int64 // see SetLimit
 
 	// mu guards everything below and the idle lists of the lanes. It is never
 	// held across the network.
@@ -31,6 +32,7 @@ type Shard struct {
 	total int            // connections open or being dialled
 	users map[string]int // connections open or being dialled, by user
 	idle  int            // connections in the idle lists of the lanes
+	kept  int            // connections that sessions keep between transactions
 	queue fair           // sessions that wait for a connection
 	loans span
 	stall stall
@@ -79,6 +81,8 @@ type Want struct {
 	Cancel <-chan struct{}
 	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
 	Waited *int64
+	// heeds says that the limit of SetLimit holds, though the session holds connections.
+	heeds bool
 	// began, if set, is when the session began to wait, for other connections before this one.
 	began time.Time
 }

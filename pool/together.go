@@ -27,7 +27,7 @@ func Together(ctx context.Context, lanes []*Lane, want Want, conns []*Conn) ([]*
 	}
 	t := together{want: want, lanes: lanes, conns: append(conns[:0], make([]*Conn, len(lanes))...)}
 	for attempt := 0; ; attempt++ {
-		full, err := t.rest(ctx)
+		full, err := t.rest(ctx, attempt < fairAttempts)
 		if err != nil {
 			t.giveBack(false)
 			return nil, err
@@ -65,14 +65,16 @@ type together struct {
 	waited []bool // the connections that were waited for; nil if none was
 }
 
-// rest takes the missing connections as far as they are free. It returns the first lane that has none,
-// or -1.
-func (t *together) rest(ctx context.Context) (full int, err error) {
+// rest takes the missing connections as far as they are free, and with heeds as far as the limits of the shards allow. It returns the
+// first lane that has none, or -1.
+func (t *together) rest(ctx context.Context, heeds bool) (full int, err error) {
 	for i, l := range t.lanes {
 		if t.conns[i] != nil {
 			continue
 		}
-		c, ok, err := l.try(ctx, t.next())
+		want := t.next()
+		want.heeds = heeds
+		c, ok, err := l.try(ctx, want)
 		switch {
 		case err != nil && reached(err) == unlimited:
 			return 0, err

@@ -152,7 +152,7 @@ func (sh *Shard) serveQueue() {
 		return
 	}
 	now := time.Now()
-	for sh.queue.waiting > 0 && (sh.idle > 0 || sh.total < sh.Most()) {
+	for sh.queue.waiting > 0 && (sh.idle > 0 || sh.total < sh.Most()) && (!sh.full() || sh.queue.tops[classUnderway].waiting > 0) {
 		var c *Conn
 		w := sh.queue.serve(func(w *waiter, claim bool) (out outcome) {
 			c, out = sh.offer(w, claim, now)

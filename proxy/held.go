@@ -393,7 +393,11 @@ func (h *held) release() {
 	if uint32(h.s.record.pins) != h.s.reach.pins.Load() {
 		h.s.reach.pins.Store(uint32(h.s.record.pins))
 	}
-	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.isOpen() || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.isUnsynced() {
+	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.isOpen() || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.isUnsynced() {
+		return
+	}
+	if h.isPinned(h.conn) {
+		h.conn.Keep()
 		return
 	}
 	_ = h.giveBack()
@@ -408,6 +412,7 @@ func (h *held) giveBack() error {
 			return err
 		}
 		if h.isPinned(h.conn) {
+			h.conn.Keep()
 			h.parked = append(h.parked, h.detach())
 			return nil
 		}
