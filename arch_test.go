@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"proxy/admit"},
 	{"proxy/job"},
 	{"proxy/vigil", "proxy/hold"},
-	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues", "proxy/fence"},
+	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues", "proxy/limiter", "proxy/fence"},
 	{"console/dialogue"},
 	{"console"},
 	{"deadlock", "reshard/carrier", "advise"},
@@ -50,12 +50,12 @@ var layers = [][]string{
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
 	{"heat/queue"},
-	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry"},
+	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry", "heat/limit"},
 	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "recording", "advise"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

@@ -229,9 +229,12 @@ type Heat struct {
 	ThrottleFor  time.Duration `yaml:"throttle_for"`
 	// Rows says what becomes of transactions that write a hot key: ThrottleOff, ThrottleObserve or ThrottleAuto.
 	Rows string `yaml:"rows"`
+	// Limit says what becomes of limits of shards that follow what the shards can do: ThrottleOff, ThrottleObserve or
+	// ThrottleAuto.
+	Limit string `yaml:"limit"`
 }
 
-// What becomes of automatic throttles, and of hot rows.
+// What becomes of automatic throttles, of hot rows, and of limits of shards.
 const (
 	ThrottleOff     = "off"     // there are none
 	ThrottleObserve = "observe" // they count what they would do, and do nothing
@@ -302,7 +305,7 @@ func Default() Config {
 		Log: Log{Level: "info", Format: "text"},
 
 		Statements: Statements{MaxBytes: 16 << 20},
-		Heat:       Heat{Samples: 2000, Keys: KeysShown, Plan: PlanAdvise, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve},
+		Heat:       Heat{Samples: 2000, Keys: KeysShown, Plan: PlanAdvise, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve, Limit: ThrottleObserve},
 		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

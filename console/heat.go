@@ -91,6 +91,10 @@ type ShardLoad struct {
 	// all, zero if that cannot be told.
 	Utilisation *float64
 	FullAt      time.Time
+	// Slowdown is how many times as long statements take as usual, and Allows how many backends should work for clients at a
+	// time. Nil: that is not known.
+	Slowdown *float64
+	Allows   *int64
 	Finding
 }
 
@@ -216,6 +220,8 @@ var heatViews = []*View{
 			{"reason", Text},
 			{"utilisation", Float},
 			{"full_at", Time},
+			{"slowdown", Float},
+			{"allows", Int},
 		},
 		loadRows, false,
 	},
@@ -309,8 +315,15 @@ func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
 		if s.Utilisation != nil {
 			utilisation = *s.Utilisation
 		}
+		slowdown, allows := any(nil), any(nil)
+		if s.Slowdown != nil {
+			slowdown = *s.Slowdown
+		}
+		if s.Allows != nil {
+			allows = *s.Allows
+		}
 		last := append([]any{s.Share, s.OverMean, s.Median, s.NinetyNinth, s.WaitMedian, s.WaitNinetyNinth}, active...)
-		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason), utilisation, s.FullAt)...))
+		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason), utilisation, s.FullAt, slowdown, allows)...))
 	}
 	return rows
 }

@@ -13,6 +13,7 @@ import (
 	"weft/auth"
 	"weft/console"
 	"weft/directory"
+	"weft/heat/limit"
 	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/pool"
@@ -133,6 +134,8 @@ type Heat struct {
 	Throttle throttle.Auto
 	// Rows says what becomes of hot rows. Default: nothing.
 	Rows queue.Mode
+	// Limit says what becomes of limits of shards that follow what the shards can do. Default: there are none.
+	Limit limit.Mode
 	// Exempt are the users whose statements no throttle concerns.
 	Exempt map[string]bool
 }

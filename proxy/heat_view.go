@@ -12,6 +12,7 @@ import (
 	"weft/console"
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/limit"
 	"weft/heat/trend"
 	"weft/heat/verdict"
 	"weft/parser"
@@ -37,7 +38,7 @@ var partsOf = [...]heat.Parts{
 // heatOf makes an aspect of a report.
 func (s *Server) heatOf(r heat.Report, what console.Aspect) (out console.Heat) {
 	state := s.keeper.verdicts.judge.State()
-	v := heatView{report: r, snap: s.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words, notes: state.Notes}
+	v := heatView{report: r, snap: s.cfg.Snapshot(), now: time.Now(), found: newFound(state.Findings), words: state.Words, notes: state.Notes, limits: s.knownLimits()}
 	if s.conf().Heat.Hashed {
 		v.name = s.counts.heat.nameOf
 	}
@@ -84,6 +85,7 @@ type heatView struct {
 	found  found
 	words  map[string]verdict.Word // of shards
 	notes  judge.Notes
+	limits limit.Limits
 }
 
 func work(l heat.Load) console.Work {
@@ -233,8 +235,9 @@ func (v *heatView) shards() []console.ShardLoad {
 			active = &console.Active{CPU: w.CPU, Lock: w.Lock, IO: w.IO}
 		}
 		utilisation, full := v.forecast(name)
+		slowdown, allows := v.limit(name)
 		out = append(out, console.ShardLoad{
-			Active: active, Utilisation: utilisation, FullAt: full, Finding: v.found.of(verdict.Object{Kind: verdict.Shard, Shard: name}),
+			Active: active, Utilisation: utilisation, FullAt: full, Slowdown: slowdown, Allows: allows, Finding: v.found.of(verdict.Object{Kind: verdict.Shard, Shard: name}),
 			Work: work(s.Load), Shard: name, Share: share, OverMean: ratio(share*weights, float64(v.snap.Shards[i].Weight)),
 			Median: milliseconds(&s.Times, 0.5), NinetyNinth: milliseconds(&s.Times, 0.99),
 			WaitMedian: milliseconds(&s.Waits, 0.5), WaitNinetyNinth: milliseconds(&s.Waits, 0.99),

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"weft/proxy/limiter"
 	"weft/proxy/queues"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
@@ -27,6 +28,8 @@ type keeper struct {
 	throttles *throttler.Throttler
 	// queues are where transactions wait that write a hot key.
 	queues *queues.Queues
+	// limits holds this proxy to its part of what shards can do.
+	limits *limiter.Limiter
 	// outlook is what is found out more slowly than what is hot.
 	outlook outlook
 	guard   gateGuard

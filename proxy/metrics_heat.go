@@ -23,12 +23,14 @@ var (
 	descHot         = prometheus.NewDesc("weft_hot", "Things that are hot now, the same through every proxy.", []string{"kind"}, nil)
 	descThrottled   = prometheus.NewDesc("weft_throttled_total", "Statements that throttles have delayed or refused, or would have.", []string{"origin", "kind", "action"}, nil)
 	descRowQueue    = prometheus.NewDesc("weft_queued_total", "Transactions that have waited for their turn at a hot key or were refused there, or would have.", []string{"kind", "action"}, nil)
+	descLimit       = prometheus.NewDesc("weft_shard_limit", "How many backends of a shard should work for clients at a time, the same through every proxy.", []string{"shard"}, nil)
+	descSlowdown    = prometheus.NewDesc("weft_shard_slowdown", "How many times as long statements of a shard take as usual, the same through every proxy.", []string{"shard"}, nil)
 	descSkew        = prometheus.NewDesc("weft_skew", "How evenly the work that this proxy has in a database is spread over buckets.", []string{"database", "what"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descSkew} {
+	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descLimit, descSlowdown, descSkew} {
 		ch <- d
 	}
 }
@@ -67,6 +69,12 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 	queued := c.srv.keeper.queues.Metrics()
 	for action, n := range map[string]*atomic.Int64{"waited": &queued.Waited, "refused": &queued.Refused, "would_wait": &queued.WouldWait, "would_refuse": &queued.WouldRefuse} {
 		send(descRowQueue, prometheus.CounterValue, float64(n.Load()), "row", action)
+	}
+	for shard, l := range c.srv.knownLimits() {
+		send(descLimit, prometheus.GaugeValue, l.Most, shard)
+		if l.Slowdown > 0 {
+			send(descSlowdown, prometheus.GaugeValue, l.Slowdown, shard)
+		}
 	}
 	v := heatView{report: w.report(heat.KeyPart|heat.BucketPart, false), snap: snap, notes: state.Notes}
 	for _, s := range v.skews() {

@@ -117,7 +117,7 @@ func New(cfg Config) (*Server, error) {
 	s.counts = counts{statements: tally.NewTable(cfg.Statements.Bytes), heat: newWarmth()}
 	s.counts.chronicle = newChronicle(s)
 	s.keeper.verdicts = newVerdicts(s)
-	s.keeper.throttles, s.keeper.queues = newThrottler(s), newQueues(s)
+	s.keeper.throttles, s.keeper.queues, s.keeper.limits = newThrottler(s), newQueues(s), newLimiter(s)
 	s.keeper.outlook.s = s
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
@@ -135,6 +135,7 @@ func New(cfg Config) (*Server, error) {
 	s.crew.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))
 	s.crew.Go(s.kept("throttles", s.keeper.throttles.Run))
 	s.crew.Go(s.kept("queues", s.keeper.queues.Run))
+	s.crew.Go(s.kept("limits", s.keeper.limits.Run))
 	s.crew.Go(s.kept("outlook", s.keeper.outlook.run))
 	s.crew.Go(s.kept("rounds of moves", s.moving.holds.Run))
 	s.crew.Go(s.kept("moves of rows", s.moving.jobs.Run))

@@ -10,6 +10,7 @@ import (
 
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/limit"
 	"weft/heat/verdict"
 	"weft/proxy/judge"
 	"weft/proxy/peer"
@@ -44,7 +45,10 @@ func newVerdicts(s *Server) verdicts {
 		On:      func() bool { return s.conf().Heat.Samples > 0 },
 		Proxies: v.proxies, Ask: v.ask, Facts: v.facts, Word: v.word,
 		Guarded: func(f func()) func() { return s.guarded("verdicts", f) },
-		Judged:  s.adjustThrottles,
+		Limits: func(before limit.Limits, f *verdict.Facts, seconds float64) limit.Limits {
+			return s.keeper.limits.Judged(before, f, seconds)
+		},
+		Judged: s.adjustThrottles,
 	})
 	return v
 }
@@ -79,7 +83,7 @@ func (v verdicts) state(values bool) judge.State {
 // brief is what this proxy knows.
 func (v verdicts) brief(values bool) heat.Brief {
 	b := v.s.counts.heat.brief(values && !v.s.conf().Heat.Hashed, v.s.bucketCount())
-	b.Waiting = map[string]int{}
+	b.Waiting, b.Rooms, b.Proxies = map[string]int{}, v.s.pool.Rooms(), 1
 	for _, l := range v.s.pool.Lanes() {
 		if l.Waiting > 0 {
 			b.Waiting[l.Shard] += l.Waiting

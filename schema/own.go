@@ -54,6 +54,7 @@ var ownSteps = []string{
 	sqlFile("own/21_throttles"),
 	sqlFile("own/22_queues"),
 	sqlFile("heat") + sqlFile("skew"),
+	sqlFile("heat"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -8,6 +8,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/directory"
+	"weft/heat/limit"
 	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/proxy"
@@ -70,8 +71,9 @@ func heatConfig(cfg config.Config, lookEvery time.Duration) proxy.Heat {
 	plans := map[string]proxy.PlanMode{config.PlanAdvise: proxy.AdvisePlan, config.PlanAuto: proxy.AutoPlan}
 	modes := map[string]throttle.Mode{config.ThrottleObserve: throttle.Observe, config.ThrottleAuto: throttle.Enforce}
 	rows := map[string]queue.Mode{config.ThrottleObserve: queue.Observe, config.ThrottleAuto: queue.Auto}
+	limits := map[string]limit.Mode{config.ThrottleObserve: limit.Observe, config.ThrottleAuto: limit.Auto}
 	out := proxy.Heat{
-		Rows: rows[h.Rows],
+		Rows: rows[h.Rows], Limit: limits[h.Limit],
 
 		Samples: h.Samples, Hashed: h.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard(), Exempt: map[string]bool{},
 		Plan: plans[h.Plan], LookEvery: lookEvery,

@@ -61,9 +61,15 @@ type clients struct {
 // run lets n clients of a user run a statement, with a pause after each.
 func (w *world) run(n int, user string, pause time.Duration, sql string, args ...any) *clients {
 	w.Helper()
+	return w.runOn(0, n, user, pause, sql, args...)
+}
+
+// runOn is run through one of the proxies.
+func (w *world) runOn(proxy, n int, user string, pause time.Duration, sql string, args ...any) *clients {
+	w.Helper()
 	cs := &clients{ended: make(chan struct{})}
 	for range n {
-		c := w.conn(0, user)
+		c := w.conn(proxy, user)
 		cs.wg.Go(func() {
 			for {
 				select {

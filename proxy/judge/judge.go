@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/heat/limit"
 	"weft/heat/verdict"
 )
 
@@ -24,7 +25,7 @@ const (
 	askTimeout = 900 * time.Millisecond
 )
 
-// Config is what a Judge needs. All fields but Judged are required.
+// Config is what a Judge needs. All fields but Limits and Judged are required.
 type Config struct {
 	// Self is the ID of this proxy.
 	Self string
@@ -41,6 +42,8 @@ type Config struct {
 	Word func(ctx context.Context, shard string) (verdict.Word, error)
 	// Guarded returns f for a goroutine that may panic.
 	Guarded func(f func()) func()
+	// Limits returns the limits of shards, with those of before and the facts of so many seconds. Nil: there are none.
+	Limits func(before limit.Limits, facts *verdict.Facts, seconds float64) limit.Limits
 	// Judged is called by the proxy that judges, with what it has found in this second. Nil: nobody acts on it.
 	Judged func(ctx context.Context, facts *verdict.Facts, found []verdict.Finding)
 }
@@ -123,6 +126,7 @@ func (j *Judge) Second(ctx context.Context) {
 		}
 		j.judges.Store(false)
 		j.record.note(state.Notes)
+		j.record.limit(state.Limits)
 		j.record.set(state.Findings, state.Words, time.Now().Add(-time.Duration(state.Age*float64(time.Second))))
 		return
 	}
@@ -165,6 +169,9 @@ func (j *Judge) judge(ctx context.Context) {
 		facts.Servers[i].Word = j.words[facts.Servers[i].Name]
 	}
 	found := j.tracker.Second(facts, elapsed)
+	if j.cfg.Limits != nil {
+		j.record.limit(j.cfg.Limits(before.Limits, facts, elapsed))
+	}
 	j.judges.Store(true)
 	j.record.set(found, j.words, now)
 	begun, ended := verdict.Changes(before.Findings, found)

@@ -14,6 +14,7 @@ import (
 
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/limit"
 	"weft/heat/trend"
 	"weft/heat/verdict"
 )
@@ -111,6 +112,9 @@ func (w *town) settle(ctx context.Context, wg *sync.WaitGroup, id string, epoch 
 			r := heat.Report{Shards: map[string]heat.Shard{"a": sh}}
 			return &verdict.Facts{Brief: heat.Brief{Now: r, Recent: r}, Servers: []verdict.Server{{Name: "a", Weight: 1}}, Place: func(string, int32) string { return "a" }}
 		},
+		Limits: func(before limit.Limits, _ *verdict.Facts, seconds float64) limit.Limits {
+			return limit.Limits{"a": {Most: before["a"].Most + seconds}}
+		},
 		Word: func(ctx context.Context, _ string) (verdict.Word, error) {
 			w.mu.Lock()
 			mute := w.mute
@@ -147,6 +151,28 @@ func run(t *testing.T, f func(ctx context.Context, w *town, wg *sync.WaitGroup))
 func seconds(n int) {
 	time.Sleep(time.Duration(n) * time.Second)
 	synctest.Wait()
+}
+
+// All know the limits that one proxy finds, and the next that judges goes on with them.
+func TestLimitsAreTold(t *testing.T) {
+	run(t, func(ctx context.Context, w *town, wg *sync.WaitGroup) {
+		a, b := w.settle(ctx, wg, "old", 3), w.settle(ctx, wg, "new", 8)
+		seconds(20)
+		told := b.State().Limits["a"].Most
+		if found := a.State().Limits["a"].Most; found < 17 || told < found-2 {
+			t.Errorf("found %v, told %v", found, told)
+		}
+		w.set(func() { delete(w.epochs, "old") })
+		seconds(5)
+		if now := b.State().Limits["a"].Most; now <= told || now > told+10 {
+			t.Errorf("%v after %v", now, told)
+		}
+		w.set(func() { w.off["new"] = true })
+		seconds(2)
+		if s := b.State(); s.Limits != nil {
+			t.Errorf("%v", s.Limits)
+		}
+	})
 }
 
 // The oldest proxy judges, once a second, and all know what it has found.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/heat/limit"
 	"weft/heat/trend"
 	"weft/heat/verdict"
 )
@@ -20,6 +21,8 @@ type State struct {
 	// Dismissed are the warnings that nobody wants to see, and for how many seconds.
 	Dismissed map[string]float64 `json:"dismissed,omitempty"`
 	Notes     Notes              `json:"notes,omitzero"`
+	// Limits are how many backends of shards may work for clients.
+	Limits limit.Limits `json:"limits,omitempty"`
 }
 
 // Notes are what the proxy that judges finds out more slowly than every second. They are never changed.
@@ -48,6 +51,7 @@ type record struct {
 	made      time.Time
 	dismissed map[string]time.Time // until when
 	notes     Notes
+	limits    limit.Limits // never changed
 }
 
 // note replaces the notes.
@@ -55,6 +59,13 @@ func (r *record) note(n Notes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notes = n
+}
+
+// limit replaces the limits.
+func (r *record) limit(limits limit.Limits) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limits = limits
 }
 
 // set replaces what was found.
@@ -68,7 +79,7 @@ func (r *record) set(found []verdict.Finding, words map[string]verdict.Word, mad
 func (r *record) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.off, r.findings, r.words, r.made, r.notes = true, nil, nil, time.Time{}, Notes{}
+	r.off, r.findings, r.words, r.made, r.notes, r.limits = true, nil, nil, time.Time{}, Notes{}, nil
 }
 
 // dismiss hides a warning for a while. With 0 it is shown again.
@@ -106,7 +117,7 @@ func (r *record) state() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	s := State{Off: r.off, Findings: slices.Clone(r.findings), Words: r.words, Dismissed: map[string]float64{}, Notes: r.notes}
+	s := State{Off: r.off, Findings: slices.Clone(r.findings), Words: r.words, Dismissed: map[string]float64{}, Notes: r.notes, Limits: r.limits}
 	if !r.made.IsZero() {
 		s.Age = now.Sub(r.made).Seconds()
 	}

@@ -1,5 +1,5 @@
--- What is hot: keys, buckets and shards. New columns come last. Three steps run this file: the one that made the views, the one that
--- added verdicts and the one that added forecasts.
+-- What is hot: keys, buckets and shards. New columns come last. Four steps run this file: the one that made the views and those that
+-- added verdicts, forecasts and limits.
 CREATE OR REPLACE VIEW weft.hot_keys AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('hot_keys'))
 	AS r (database text, tables text[], key text, bucket bigint, shard text, reads_s float8, writes_s float8, failed_s float8,
@@ -15,6 +15,7 @@ CREATE OR REPLACE VIEW weft.load AS
 SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('load'))
 	AS r (shard text, reads_s float8, writes_s float8, failed_s float8, rows_s float8, bytes_s float8, busy_ms_s float8,
 		share float8, over_mean float8, p50_ms float8, p99_ms float8, wait_p50_ms float8, wait_p99_ms float8, on_cpu float8,
-		on_lock float8, on_io float8, verdict text, reason text, utilisation float8, full_at timestamptz);
+		on_lock float8, on_io float8, verdict text, reason text, utilisation float8, full_at timestamptz, slowdown float8,
+		allows bigint);
 
 GRANT SELECT ON weft.hot_keys, weft.heat, weft.load TO PUBLIC;
