@@ -18,6 +18,7 @@ export AT_ONCE
 ROUNDS   ?= 10
 MOVECRASHTIME ?= 1h
 SCALE    ?= 10
+HEATTIME ?= 60s
 ROWS     ?= 10000000
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
@@ -97,6 +98,12 @@ bench-analytics: postgresql ## time the analytical questions at SCALE against on
 .PHONY: bench-growth
 bench-growth: postgresql ## give four shards with ROWS rows a fifth while clients work, and draw it into growth.svg (minutes)
 	$(GO) test -timeout 24h ./integration/growth -v -args -rows $(ROWS) -picture $(CURDIR)/growth.svg $(ARGS)
+
+.PHONY: bench-heat
+bench-heat: postgresql ## hold what weft finds hot, and how it isolates clients, against bars; HEATTIME for each measurement (half an hour)
+	$(GO) test -timeout 24h ./integration/heat -run 'TestBar' -v -args -bars $(HEATTIME) $(ARGS)
+	$(GO) test -timeout 24h ./integration/queue -run 'TestBench$$' -v -args -measure $(HEATTIME)
+	$(GO) test -timeout 1h ./pool -run XXX -bench 'BenchmarkFair$$'
 
 .PHONY: regress
 regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)

@@ -46,7 +46,7 @@ func TestHotKey(t *testing.T) {
 }
 
 // checkKey compares what is said of the hot key with what the clients did.
-func (w *world) checkKey(key map[string]any, shards []map[string]any, l *load) error {
+func (w *world) checkKey(key map[string]any, shards []map[string]any, l *crew) error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	all, work := 0.0, 0.0
@@ -131,7 +131,7 @@ func TestValues(t *testing.T) {
 	w := newWorld(t, "secrets", plain, plain)
 	nasty := "<img src=x onerror=alert(1)>\x1b]0;owned\x07'\"\\\u202e;drop"
 	shown := `<img src=x onerror=alert(1)>\u001b]0;owned\u0007'"\` + `\u202e;drop`
-	w.start(func(ctx context.Context, c *pgx.Conn, r *rand.Rand, _ *load) error {
+	w.start(func(ctx context.Context, c *pgx.Conn, r *rand.Rand, _ *crew) error {
 		_, err := c.Exec(ctx, "insert into page values ($1, 1) on conflict (path) do update set n = page.n + 1", nasty)
 		return err
 	})

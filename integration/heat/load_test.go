@@ -112,9 +112,9 @@ func (w *world) eventually(check func() error) {
 	})
 }
 
-// load is clients that work until the test ends. Each waits a little between two statements, so that
+// crew is clients that work until the test ends. Each waits a little between two statements, so that
 // there is time for the proxies on a slow machine.
-type load struct {
+type crew struct {
 	done   atomic.Int64 // statements
 	hot    atomic.Int64 // those on the hot key
 	writes atomic.Int64 // those of them that write
@@ -124,9 +124,9 @@ type load struct {
 const pace = 4 * time.Millisecond
 
 // start runs clients, two at each proxy, in all ways to send a statement. next runs one statement.
-func (w *world) start(next func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *load) error) *load {
+func (w *world) start(next func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *crew) error) *crew {
 	w.Helper()
-	l := &load{}
+	l := &crew{}
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for i := range 2 * len(w.proxies) {
@@ -150,8 +150,8 @@ func (w *world) start(next func(ctx context.Context, c *pgx.Conn, r *rand.Rand, 
 }
 
 // account reads or changes an account: one of five statements is about the account hot.
-func account(hot int64) func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *load) error {
-	return func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *load) error {
+func account(hot int64) func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *crew) error {
+	return func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *crew) error {
 		id, write := 1+r.Int64N(keys), r.IntN(4) == 0
 		if r.IntN(5) == 0 {
 			id = hot

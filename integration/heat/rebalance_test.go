@@ -65,8 +65,8 @@ type updates struct{ done, maybe atomic.Int64 }
 // account reads or changes an account, and counts changes. One of five statements reads the account
 // hot: writers would wait for each other there, which is work without end on a slow machine. Most of a
 // statement's work is a sleep, which is as long on a slow machine.
-func (u *updates) account(hot int64) func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *load) error {
-	return func(ctx context.Context, c *pgx.Conn, r *rand.Rand, _ *load) error {
+func (u *updates) account(hot int64) func(ctx context.Context, c *pgx.Conn, r *rand.Rand, l *crew) error {
+	return func(ctx context.Context, c *pgx.Conn, r *rand.Rand, _ *crew) error {
 		id, read := 1+r.Int64N(keys), r.IntN(2) == 0
 		if r.IntN(5) == 0 {
 			id, read = hot, true

@@ -44,7 +44,7 @@ func narrow(c *config.Config) { c.Pool.MaxPerShard = 3 }
 func TestWarning(t *testing.T) {
 	w := newWorld(t, "warnings", narrow, narrow)
 	stop := w.flood(16, "select pg_sleep(0.05) from acct where id = 42")
-	w.start(func(ctx context.Context, c *pgx.Conn, r *rand.Rand, _ *load) error {
+	w.start(func(ctx context.Context, c *pgx.Conn, r *rand.Rand, _ *crew) error {
 		time.Sleep(20 * time.Millisecond)
 		var n int64
 		return c.QueryRow(ctx, "select n from acct where id = $1", 1+r.Int64N(keys)).Scan(&n)
