@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
+	"weft/reshard"
 	"weft/schema"
 )
 
@@ -198,14 +201,23 @@ func (u moveCall) cancelPaused(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	var bare []string
+	err = u.s.srv.moving.jobs.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		if m := next.FindMove(id); m == nil || m.Round != nil && m.Carries() {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
 		}
 		next.Conclude(id, directory.MoveState(state), time.Now())
+		bare = reshard.Bare(next)
 		return next, nil
 	})
+	if err == nil && m.Kind == directory.MoveJoin && len(bare) > 0 {
+		u.s.out.tell(&pgerr.Error{
+			Severity: pgerr.SeverityNotice, Code: "00000", Message: "shards that have joined hold no buckets: " + strings.Join(bare, ", "),
+			Hint: fmt.Sprintf("SELECT weft.rebalance('buckets') brings them theirs, SELECT weft.remove_shard(%s) takes one out of the cluster.", quote.Literal(bare[0])),
+		})
+	}
+	return err
 }
 
 // turnBack makes a job that declares tables, or takes declarations back, bring the rows to where they were.

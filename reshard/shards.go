@@ -109,6 +109,30 @@ func BringBuckets(next *directory.Snapshot, join *directory.Move) {
 	Balance(next, directory.Move{Shard: join.Shard, User: join.User, Proxy: join.Proxy, Options: directory.MoveOptions{MaxPause: join.Options.MaxPause}})
 }
 
+// Bare lists the shards that could hold buckets and hold none, of any database with sharded tables, and that no job
+// brings any. A shard that has joined with others is one if those others have not joined after all.
+func Bare(snap *directory.Snapshot) []string {
+	if len(ShardedDatabases(snap)) == 0 {
+		return nil
+	}
+	joining := slices.ContainsFunc(snap.Moves, func(m directory.Move) bool { return m.Kind == directory.MoveJoin })
+	var out []string
+	for i := range snap.Shards {
+		s := &snap.Shards[i]
+		has := joining || s.State != directory.ShardActive || s.Weight == 0
+		for _, database := range ShardedDatabases(snap) {
+			has = has || CountOn(snap, snap.PlacementOf(database, ""), s.Name) > 0
+		}
+		for _, target := range snap.Targets {
+			has = has || CountOn(snap, target, s.Name) > 0
+		}
+		if !has {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
 // Balance adds a job for each database whose buckets are not spread by the shards' weights.
 func Balance(next *directory.Snapshot, by directory.Move) {
 	for _, database := range ShardedDatabases(next) {

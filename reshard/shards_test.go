@@ -32,6 +32,14 @@ func TestBringBuckets(t *testing.T) {
 		t.Errorf("the first brings buckets while the second is still to join: %+v", snap.Moves)
 	}
 	snap.EndMove("c")
+	if list := Bare(snap); len(list) > 0 {
+		t.Errorf("%v are bare while another shard is to join", list)
+	}
+	cancelled := snap.Clone()
+	cancelled.EndMove("d")
+	if list := Bare(cancelled); len(list) != 1 || list[0] != "c" {
+		t.Errorf("%v are bare when the other shard does not join", list)
+	}
 	snap = WithShard(snap, snap.FindMove("d").Join)
 	BringBuckets(snap, snap.FindMove("d"))
 	m := snap.Carrying("app")
@@ -47,6 +55,10 @@ func TestBringBuckets(t *testing.T) {
 	}
 	if count != [4]int{16, 16, 16, 16} {
 		t.Errorf("buckets: %v", count)
+	}
+	snap.EndMove("d")
+	if list := Bare(snap); len(list) > 0 {
+		t.Errorf("%v are bare while a job brings them buckets", list)
 	}
 }
 
