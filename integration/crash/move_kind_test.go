@@ -28,7 +28,7 @@ func (m *moving) isolate(d *death) {
 		d.b = m.r.IntN(4)
 	}
 	m.with(0, func(c *pgx.Conn) {
-		d.job = value[string](t, c, "select weft.isolate('pair', $1, $2)", fmt.Sprint(key), snap.Shards[d.b].Name)
+		d.job = value[string](t, c, "select weft.isolate('pair', $1, $2, max_pause => $3)", fmt.Sprint(key), snap.Shards[d.b].Name, d.maxPause())
 	})
 	snap = m.snapshot()
 	d.buckets = []int{snap.Isolated[m.db][id]}
@@ -49,7 +49,7 @@ func (m *moving) drain(d *death) {
 		d.buckets = bucketsOn(place, d.a)
 	}
 	m.with(0, func(c *pgx.Conn) {
-		d.job = value[string](t, c, "select * from weft.drain_shard($1)", snap.Shards[d.a].Name)
+		d.job = value[string](t, c, "select * from weft.drain_shard($1, max_pause => $2)", snap.Shards[d.a].Name, d.maxPause())
 	})
 	m.aim(d, place)
 }

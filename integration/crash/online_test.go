@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -75,8 +76,8 @@ func TestCancelDeclaring(t *testing.T) {
 }
 
 const (
-	declareSQL   = "select weft.shard_table('bank', 'id', cascade => true, wait => false, max_pause => '500ms')"
-	undeclareSQL = "select weft.unshard_table('bank', cascade => true, wait => false, max_pause => '500ms')"
+	declareSQL   = "select weft.shard_table('bank', 'id', cascade => true, wait => false, max_pause => '%s')"
+	undeclareSQL = "select weft.unshard_table('bank', cascade => true, wait => false, max_pause => '%s')"
 )
 
 // declared reports whether the tables of the load are declared.
@@ -94,7 +95,7 @@ func (m *moving) declare(d *death) {
 		d.a, d.b = d.b, d.a
 	}
 	if m.declared() == (d.kind == "declare") {
-		m.with(1, func(c *pgx.Conn) { must(t, c, other) })
+		m.with(1, func(c *pgx.Conn) { must(t, c, fmt.Sprintf(other, d.maxPause())) })
 		within(t, patience, other, func() bool { return len(m.snapshot().Moves) == 0 && m.ungrouped() })
 	}
 	d.online, d.ends = true, m.r.IntN(3) > 0
@@ -104,7 +105,7 @@ func (m *moving) declare(d *death) {
 		d.buckets = append(d.buckets, b)
 	}
 	m.load.concerns(place, d.buckets, func(int) []int { return []int{0, 1, 2, 3} })
-	m.ask(d, call)
+	m.ask(d, fmt.Sprintf(call, d.maxPause()))
 	within(t, patience, "there is a job", func() bool {
 		if moves := m.snapshot().Moves; len(moves) > 0 {
 			d.job = moves[0].ID

@@ -77,10 +77,10 @@ func (m *moving) proxyID(i int) string {
 }
 
 // leaves enters a job that takes the fifth shard out of the cluster and is a proxy's, and returns it.
-func (m *moving) leaves(proxy int) string {
+func (m *moving) leaves(proxy int, pause time.Duration) string {
 	id := m.proxyID(proxy)
 	m.change(func(next *directory.Snapshot) {
-		if err := reshard.Retire(next, fifth, directory.Move{User: "postgres", Proxy: id}); err != nil {
+		if err := reshard.Retire(next, fifth, directory.Move{User: "postgres", Proxy: id, Options: directory.MoveOptions{MaxPause: pause}}); err != nil {
 			m.t.Fatal(err)
 		}
 	})
@@ -95,9 +95,11 @@ func (m *moving) present(yes bool) {
 	switch there := m.thereIs(); {
 	case yes && !there:
 		m.renew()
-		m.with(1, func(c *pgx.Conn) { must(t, c, "select weft.add_shard($1, $2)", fifth, m.more[0].Addr()) })
+		m.with(1, func(c *pgx.Conn) {
+			must(t, c, "select weft.add_shard($1, $2, max_pause => '5s')", fifth, m.more[0].Addr())
+		})
 	case !yes && there:
-		m.leaves(1)
+		m.leaves(1, 5*time.Second)
 	}
 	within(t, patience, fmt.Sprintf("%s is there: %v", fifth, yes), func() bool { return len(m.snapshot().Moves) == 0 && m.thereIs() == yes })
 }
@@ -120,10 +122,10 @@ func (m *moving) join(d *death) {
 	t.Helper()
 	m.present(false)
 	m.renew()
-	d.a, d.b, d.pause, d.ends = 1+m.r.IntN(3), fifthIndex, shardPause, m.r.IntN(4) > 0
+	d.a, d.b, d.pause, d.ends = 1+m.r.IntN(3), fifthIndex, max(d.pause, shardPause), m.r.IntN(4) > 0
 	m.resized(d)
 	m.with(0, func(c *pgx.Conn) {
-		d.job = value[string](t, c, "select weft.add_shard($1, $2, max_pause => '2s')", fifth, m.more[0].Addr())
+		d.job = value[string](t, c, "select weft.add_shard($1, $2, max_pause => $3)", fifth, m.more[0].Addr(), d.maxPause())
 	})
 }
 
@@ -131,9 +133,9 @@ func (m *moving) join(d *death) {
 func (m *moving) retire(d *death) {
 	m.t.Helper()
 	m.present(true)
-	d.a, d.b, d.pause, d.ends = fifthIndex, 1+m.r.IntN(3), shardPause, m.r.IntN(4) > 0
+	d.a, d.b, d.pause, d.ends = fifthIndex, 1+m.r.IntN(3), max(d.pause, shardPause), m.r.IntN(4) > 0
 	m.resized(d)
-	d.job = m.leaves(0)
+	d.job = m.leaves(0, d.pause)
 }
 
 // remove asks P to take the fifth shard out of the cluster, without buckets.
@@ -141,9 +143,9 @@ func (m *moving) remove(d *death) {
 	t := m.t
 	t.Helper()
 	m.present(true)
-	m.with(1, func(c *pgx.Conn) { must(t, c, "select weft.drain_shard($1)", fifth) })
+	m.with(1, func(c *pgx.Conn) { must(t, c, "select weft.drain_shard($1, max_pause => '5s')", fifth) })
 	within(t, patience, fifth+" is drained", func() bool { return len(m.snapshot().Moves) == 0 })
-	d.a, d.b, d.pause, d.ends = fifthIndex, 1+m.r.IntN(3), shardPause, true
+	d.a, d.b, d.pause, d.ends = fifthIndex, 1+m.r.IntN(3), max(d.pause, shardPause), true
 	m.resized(d)
 	m.ask(d, "select weft.remove_shard($1)", fifth)
 }
