@@ -99,6 +99,7 @@ func BeginUndeclare(s *Snapshot, m Move, tables []Table) {
 }
 
 func beginGroup(s *Snapshot, m Move, target []uint16) {
+	s.EndMove(m.ID) // of a job that follows another one
 	s.Moves = append(s.Moves, m)
 	if s.Targets == nil {
 		s.Targets = map[string][]uint16{}

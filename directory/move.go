@@ -33,6 +33,8 @@ type Move struct {
 	// Waits says what keeps the job from its work at present, and may pass: a shard is down.
 	Waits   string      `json:"waits,omitempty"`
 	Options MoveOptions `json:"options,omitzero"`
+	// Then says what is declared after the job, by another one. It is never changed.
+	Then *Then `json:"then,omitempty"`
 	// Round is the round in progress, nil between rounds.
 	Round *Round `json:"round,omitempty"`
 }

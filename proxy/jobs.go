@@ -24,7 +24,8 @@ func newJobs(s *Server) *job.Runner {
 	cfg := job.Config{
 		Proxy: s.cfg.Proxy, Log: s.log, Directory: s.cfg.Directory, Snapshot: s.cfg.Snapshot, Spread: s.keeper.spreadVersion,
 		Rows: declaring{s.mover, schema.NewOnline(s.mover)}, Shards: s.mover, Left: s.left,
-		Dial: s.dialService, Load: s.bucketLoad, StopAt: s.keeper.stopAt,
+		Declare: schema.NewOnline(s.mover).DeclareThen,
+		Dial:    s.dialService, Load: s.bucketLoad, StopAt: s.keeper.stopAt,
 		Install: func(ctx context.Context, shard, database string) error {
 			_, err := s.keeper.own(ctx, shard, database)
 			return err

@@ -142,6 +142,11 @@ func (u onlineCall) await(ctx context.Context, id string, wait bool, tell schema
 	if !wait {
 		return nil
 	}
+	return u.over(ctx, id)
+}
+
+// over waits until a job is over. A job that was cancelled is an error.
+func (u onlineCall) over(ctx context.Context, id string) error {
 	if err := (moveCall{u.s}).waitMove(ctx, map[string]string{"job": id}); err != nil {
 		return err
 	}

@@ -2,17 +2,19 @@ package proxy
 
 import (
 	"context"
-	"strings"
+	"errors"
+	"fmt"
 
+	"weft/directory"
 	"weft/pgerr"
-	"weft/quote"
+	"weft/reshard"
 	"weft/schema"
 )
 
-// alterShardKey gives a sharded table another key while clients use it: one job takes its rows home, and another one
-// from there to where the new key says. In between it is a table that is not declared.
+// alterShardKey gives a sharded table another key while clients use it: one job takes its rows home, and another one,
+// which follows it by itself, from there to where the new key says. In between the table is not declared.
 func (u onlineCall) alterShardKey(ctx context.Context, req *schema.Request, args map[string]string, tell schema.Notice) error {
-	for _, name := range []string{"shard_count", "colocate_with", "online", "wait", "until", "ids", "ids_column"} {
+	for _, name := range []string{"shard_count", "colocate_with", "online", "until", "ids", "ids_column"} {
 		if _, given := args[name]; given {
 			return pgerr.New(pgerr.FeatureNotSupported, "a shard key cannot be changed with %s", name).WithHint("Give the table, its new key columns, the vindex, cascade and the options of moves.")
 		}
@@ -33,32 +35,27 @@ func (u onlineCall) alterShardKey(ctx context.Context, req *schema.Request, args
 	if err != nil {
 		return err
 	}
-	var again []string
-	for i := range list {
-		for _, c := range list[i].Columns {
-			again = append(again, list[i].Table.SQL()+"."+quote.Ident(c))
-		}
-	}
-	rest := "SELECT weft.shard_tables(" + quote.Literal(strings.Join(again, ", ")) + ")"
-	if req.Vindex.Kind != "" {
-		rest = "weft.shard_table, with this vindex,"
-	}
-	tell(&pgerr.Error{
-		Severity: pgerr.SeverityNotice, Code: "00000", Message: "the rows go home first, and from there to where the new key says; clients go on meanwhile",
-		Hint: "If this call does not come to its end, the table is at home or on its way there, and not declared then. " + rest + " does the rest.",
-	})
-	if err := u.undeclareOnline(ctx, list, o, tell); err != nil {
+	move := u.newMove(directory.MoveUndeclare)
+	move.Options, move.Then = o.move, schema.Then(reshard.NewJobID(), list)
+	if err := schema.NewOnline(u.s.srv.mover).Undeclare(ctx, list, move); err != nil {
 		return err
 	}
-	u.declared(ctx)
-	err = u.declareOnline(ctx, list, o, tell)
-	if err == nil {
+	u.s.log.Info("a table gets another key: its rows begin to move home", "job", move.ID, "then", move.Then.Job, "database", move.Database, "user", move.User)
+	tell(&pgerr.Error{
+		Severity: pgerr.SeverityNotice, Code: "00000",
+		Message: fmt.Sprintf("job %s carries the rows home, and job %s from there to where the new key says; clients go on meanwhile, and both go on if you do not wait", move.ID, move.Then.Job),
+		Hint:    fmt.Sprintf("SELECT * FROM weft.moves shows them, SELECT weft.cancel_move('%s') takes the rows back as long as the first one runs.", move.ID),
+	})
+	if !o.wait {
 		return nil
 	}
-	snap, loaded := u.s.srv.cfg.Directory.Load(context.WithoutCancel(ctx))
-	if e := *pgerr.From(err); loaded == nil && snap.Table(req.Database, req.Table.Schema, req.Table.Name) == nil {
-		e.Detail = strings.TrimSpace(e.Detail + " All rows are at home, and the table is not declared.")
-		return &e
+	if err := u.over(ctx, move.ID); err != nil {
+		return err
+	}
+	err = u.over(ctx, move.Then.Job)
+	u.declared(ctx)
+	if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.QueryCanceled {
+		return pgerr.New(e.Code, "job %s was cancelled: all rows are at home, and the table is not declared", move.Then.Job)
 	}
 	return err
 }

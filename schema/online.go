@@ -136,7 +136,7 @@ func (o *Online) undo(ctx context.Context, snap *directory.Snapshot, t *director
 	}
 	_, err := o.m.change(ctx, t, func(next *directory.Snapshot, own directory.Table) {
 		directory.Disband(next, own.Database, own.Group)
-		next.EndMove(own.Job.ID)
+		directory.Withdraw(next, own.Job.ID)
 	})
 	return err
 }

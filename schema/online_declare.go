@@ -62,7 +62,7 @@ func (d *declarations) consider() error {
 	if err != nil {
 		return err
 	}
-	if err := notWhileCarried(snap, d.move.Database); err != nil {
+	if err := d.free(snap); err != nil {
 		return err
 	}
 	facts, err := open(d.ctx, d.cfg.Shards, snap.Home, d.move.Database, d.reqs[0].User, "weft")
@@ -271,7 +271,7 @@ func (d *declarations) announce(tables []directory.Table) error {
 				return nil, pgerr.New(pgerr.DuplicateObject, "%q is already declared: %s", name, describe(old))
 			}
 		}
-		if err := notWhileCarried(s, d.move.Database); err != nil {
+		if err := d.free(s); err != nil {
 			return nil, err
 		}
 		if err := notWhileJoining(s); err != nil {
@@ -285,6 +285,19 @@ func (d *declarations) announce(tables []directory.Table) error {
 		return err
 	}
 	return d.cfg.Directory.Acknowledged(d.ctx, snap.Version)
+}
+
+// free refuses to declare while a job carries rows of the database. A declaration that follows another job has an entry
+// already, which must be this proxy's and not paused.
+func (d *declarations) free(snap *directory.Snapshot) error {
+	m := snap.FindMove(d.move.ID)
+	switch {
+	case d.move.Then == nil:
+		return notWhileCarried(snap, d.move.Database)
+	case m == nil || !m.Declares() || m.Proxy != d.cfg.Proxy || m.State != directory.MovePreparing:
+		return pgerr.New(pgerr.ObjectInUse, "job %s has been paused or cancelled, or is another proxy's", d.move.ID)
+	}
+	return nil
 }
 
 // notWhileJoining refuses to change what a shard that is being made ready gets.

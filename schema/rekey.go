@@ -84,3 +84,24 @@ func (o *Online) rekey(ctx context.Context, home *session, snap *directory.Snaps
 	}
 	return reqs, nil
 }
+
+// Then describes the declarations of some requests, for a job that follows another one.
+func Then(job string, reqs []Request) *directory.Then {
+	out := &directory.Then{Job: job, User: reqs[0].User}
+	for i := range reqs {
+		r := &reqs[i]
+		out.Tables = append(out.Tables, directory.ThenTable{Schema: r.Table.Schema, Name: r.Table.Name, Columns: r.Columns, Vindex: r.Vindex})
+	}
+	return out
+}
+
+// DeclareThen declares the tables of a job that follows another one. The job is one that carries rows then.
+func (o *Online) DeclareThen(ctx context.Context, move directory.Move) error {
+	var reqs []Request
+	for _, t := range move.Then.Tables {
+		reqs = append(reqs, Request{Database: move.Database, User: move.Then.User, Table: catalog.Name{Schema: t.Schema, Name: t.Name}, Columns: t.Columns, Vindex: t.Vindex})
+	}
+	return o.Declare(ctx, reqs, move, func(e *pgerr.Error) {
+		o.m.cfg.Log.Info("a table gets another key", "job", move.ID, "database", move.Database, "notice", e.Message)
+	})
+}

@@ -48,8 +48,10 @@ type Config struct {
 	// Spread waits until all proxies serve a version of the directory.
 	Spread func(ctx context.Context, version int64) error
 	Rows   carrier.Rows
-	Shards Shards
-	Left   Left
+	// Declare declares the tables of a job that follows another one, see directory.Then.
+	Declare func(ctx context.Context, m directory.Move) error
+	Shards  Shards
+	Left    Left
 	// Dial opens a connection to a database of a shard, as the service user.
 	Dial func(ctx context.Context, shard, database string) (twopc.Conn, error)
 	// Install makes weft's own tables in a database of a shard.
@@ -168,14 +170,15 @@ const again = time.Second
 
 // start runs a job unless it runs already.
 func (r *Runner) start(ctx context.Context, m *directory.Move) {
-	id, kind, drain := m.ID, m.Kind, m.Drain
+	job := *m
+	id := job.ID
 	done, free := r.reserve(id)
 	if !free {
 		return
 	}
 	r.cfg.Spawn("move of rows", func() {
 		defer done()
-		err := r.run(ctx, id, kind, drain)
+		err := r.run(ctx, job)
 		r.history.flush(ctx, id)
 		if err != nil && !errors.Is(err, carrier.ErrPaused) && ctx.Err() == nil {
 			r.cfg.Log.Warn("a move of rows has stopped", "job", id, "err", err)
@@ -201,17 +204,37 @@ func (r *Runner) reserve(id string) (done func(), free bool) {
 }
 
 // run works on a job.
-func (r *Runner) run(ctx context.Context, id string, kind directory.MoveKind, drain bool) error {
+func (r *Runner) run(ctx context.Context, m directory.Move) error {
 	switch {
-	case kind == directory.MoveJoin:
-		return r.join(ctx, id)
-	case kind == directory.MoveLeave && drain:
-		return r.retire(ctx, id)
-	case kind == directory.MoveLeave:
+	case m.Kind == directory.MoveJoin:
+		return r.join(ctx, m.ID)
+	case m.Kind == directory.MoveLeave && m.Drain:
+		return r.retire(ctx, m.ID)
+	case m.Kind == directory.MoveLeave:
 		// Leave removes a shard by itself. If its proxy is gone, the shard stays.
-		return r.end(ctx, id, directory.MoveCancelled)
+		return r.end(ctx, m.ID, directory.MoveCancelled)
+	case m.Declares():
+		return r.declare(ctx, m.ID)
 	}
-	return r.carry(ctx, id)
+	return r.carry(ctx, m.ID)
+}
+
+// declare declares the tables of a job that follows another one. Look begins the job again when its rows can move. If the
+// tables cannot be declared, the job fails, and they stay at home.
+func (r *Runner) declare(ctx context.Context, id string) error {
+	_, m, err := r.own(ctx, id)
+	if err != nil || m == nil || !m.Declares() || m.State == directory.MovePaused {
+		return err
+	}
+	err = r.cfg.Declare(ctx, *m)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case carrier.MayPass(err):
+		r.waits(ctx, m, err)
+		return err
+	}
+	return r.fail(ctx, id, err)
 }
 
 // carrier is what a carrier needs. Rounds are noted until ctx ends.

@@ -288,3 +288,27 @@ func TestUnsavedIsBounded(t *testing.T) {
 		t.Errorf("%d rounds are kept", n)
 	}
 }
+
+// TestDeclareThen: the tables of a job that follows another one are declared before rows move, as soon as that can be
+// done.
+func TestDeclareThen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err   error
+		state directory.MoveState
+		reads string
+	}{
+		"done":            {nil, directory.MovePreparing, ""},
+		"a shard is away": {pgerr.New(pgerr.ConnectionFailure, "away"), directory.MovePreparing, "away"},
+		"bad rows":        {pgerr.New("23502", "nulls"), directory.MoveFailed, "nulls"},
+	} {
+		m := carries("j", "p1", directory.MovePreparing)
+		m.Kind, m.Then = directory.MoveDeclare, &directory.Then{Job: "j"}
+		w := newWorld(m)
+		w.fails["declare"] = []error{tc.err}
+		w.start(t.Context(), w.now().FindMove("j"))
+		w.wg.Wait()
+		if now := w.snap.FindMove("j"); now.State != tc.state || !strings.Contains(now.Waits+now.Reason, tc.reads) || w.count("declare j") != 1 || w.count("carry j") != 0 {
+			t.Errorf("%s: %+v, calls %q", name, now, w.calls)
+		}
+	}
+}

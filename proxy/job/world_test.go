@@ -53,6 +53,7 @@ func newWorld(moves ...directory.Move) *world {
 		Reach:  func(_ context.Context, version int64) error { return w.called(fmt.Sprint("reach ", version)) },
 		Spread: func(context.Context, int64) error { return w.called("spread") },
 		Rows:   rows{w}, Shards: shards{w}, Left: left{w},
+		Declare: func(_ context.Context, m directory.Move) error { return w.called("declare " + m.ID) },
 		Dial: func(_ context.Context, shard, database string) (twopc.Conn, error) {
 			return conn{w, shard}, w.called("dial " + shard + "/" + database)
 		},

@@ -358,7 +358,7 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 			now.State = directory.MovePreparing // it has another target now, and goes on
 			return
 		}
-		next.EndMove(id)
+		directory.Succeed(next, id)
 	})
 }
 
