@@ -572,8 +572,8 @@ func (m *moving) mayFail(d *death, s moveStatement) bool {
 		return true // a shard's death is noticed by all
 	case s.told == "40001" && d.online && strings.Contains(s.err.Error(), "a table was declared, or its declaration taken back"):
 		return true // it was planned by the declarations of the moment before
-	case s.told == "40001" && strings.HasPrefix(s.what, "audit") && strings.ContainsAny(d.victim, "PQ"):
-		return true // transfers that a proxy has left in doubt close the gate
+	case s.told == "40001" && strings.HasPrefix(s.what, "audit") && (strings.ContainsAny(d.victim, "PQ") || d.pause > time.Second):
+		return true // transfers that a proxy has left in doubt close the gate, and so do rounds, for as long as they may last
 	case s.told == "57P03":
 		return d.has("etcd") || d.has("stop P") && s.proxy == 0 || d.has("stop Q") && s.proxy == 1 || d.has("cable P") && s.proxy == 0 || d.has("cable Q") && s.proxy == 1
 	case s.told == "57P01" || s.told == "08006" || s.told == "08007" || s.told == "40001":
