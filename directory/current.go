@@ -21,7 +21,7 @@ type Current struct {
 
 	mu      sync.Mutex
 	err     error         // why the watch is not running; nil while it runs
-	changed chan struct{} // closed and replaced when snap or cleared changes
+	changed chan struct{} // closed and replaced when snap, cleared or epoch changes
 	// cleared is what Clear was told last. follows says that Clear is never called, so that every
 	// version counts as cleared.
 	cleared int64
@@ -95,7 +95,32 @@ func (c *Current) Epoch() int64 { return c.epoch.Load() }
 
 // ServeAs sets the epoch. The caller has reached the version that was stored when, or after, the
 // epoch was given.
-func (c *Current) ServeAs(epoch int64) { c.epoch.Store(epoch) }
+func (c *Current) ServeAs(epoch int64) {
+	c.epoch.Store(epoch)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Renewed waits until this process serves under another epoch than the one given, and reports whether it does. It does
+// not wait while the store cannot be reached.
+func (c *Current) Renewed(ctx context.Context, epoch int64) bool {
+	for {
+		_, changed := c.Serving()
+		if c.Epoch() != epoch {
+			return true
+		}
+		if c.Err() != nil {
+			return false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
 
 // Reach returns the snapshot once its version is at least version: a change that this process made
 // comes back through the watch like any other, a moment later.

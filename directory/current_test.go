@@ -129,3 +129,24 @@ func TestForeignThroughOutage(t *testing.T) {
 		t.Errorf("the right directory is back: %v", err)
 	}
 }
+
+// TestRenewed: a new epoch is waited for while the store can be reached.
+func TestRenewed(t *testing.T) {
+	c := NewCurrent(nil, slog.New(slog.DiscardHandler))
+	c.ServeAs(3)
+	if c.Renewed(t.Context(), 3) {
+		t.Error("the epoch is a new one without a store")
+	}
+	c.err = nil
+	done := make(chan bool)
+	go func() { done <- c.Renewed(t.Context(), 3) }()
+	c.ServeAs(4)
+	if !<-done || !c.Renewed(t.Context(), 3) {
+		t.Error("a new epoch goes unnoticed")
+	}
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	if c.Renewed(over, 4) {
+		t.Error("the epoch is a new one")
+	}
+}

@@ -28,7 +28,7 @@ func (c *clerk) Statement(_ context.Context, _, _ string, _ int32) (string, int6
 	return c.statement, 7, nil
 }
 
-func (c *clerk) Failed(_, _ string, err *pgerr.Error) error {
+func (c *clerk) Failed(_ context.Context, _, _ string, _ int64, err *pgerr.Error) error {
 	c.failed = append(c.failed, err.Code)
 	return c.verdict(err)
 }

@@ -30,9 +30,9 @@ type Registrar interface {
 	// Statement returns the statement with which a backend registers, and the epoch under which it
 	// does. An empty statement says that it need not register.
 	Statement(ctx context.Context, shard, database string, pid int32) (statement string, epoch int64, err error)
-	// Failed is told why a statement has failed, and returns the error for the client. Nil asks for
-	// another try.
-	Failed(shard, database string, err *pgerr.Error) error
+	// Failed is told why a statement with an epoch has failed, and returns the error for the client. Nil
+	// asks for another try.
+	Failed(ctx context.Context, shard, database string, epoch int64, err *pgerr.Error) error
 }
 
 // registerTries is how often a backend tries to register.
@@ -66,7 +66,7 @@ func (c *Conn) verify(ctx context.Context) error {
 			c.registered.Store(epoch)
 			return nil
 		}
-		if err := cfg.Registrar.Failed(c.Shard(), database, refused); err != nil || n == registerTries {
+		if err := cfg.Registrar.Failed(ctx, c.Shard(), database, epoch, refused); err != nil || n == registerTries {
 			if err == nil {
 				err = refused
 			}

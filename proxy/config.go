@@ -185,6 +185,9 @@ type Current interface {
 	// Epoch returns the epoch under which this process serves, 0 as long as it has none. The
 	// snapshot is at least as new as the epoch.
 	Epoch() int64
+	// Renewed waits until this process serves under another epoch than the one given, and reports
+	// whether it does.
+	Renewed(ctx context.Context, epoch int64) bool
 }
 
 func (c Config) withDefaults() Config {

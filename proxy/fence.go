@@ -30,7 +30,7 @@ func newFences(s *Server) *fence.Registrar {
 		Spawn:  func(f func(context.Context)) { s.crew.Go(s.guarded("fence", func() { f(s.ctx) })) },
 	}
 	if s.cfg.Directory != nil && s.cfg.Current != nil {
-		cfg.Epoch, cfg.Live = s.cfg.Current.Epoch, s.cfg.Directory.Live
+		cfg.Epoch, cfg.Renewed, cfg.Live = s.cfg.Current.Epoch, s.cfg.Current.Renewed, s.cfg.Directory.Live
 	}
 	return fence.New(cfg)
 }

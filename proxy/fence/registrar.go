@@ -35,6 +35,9 @@ type Config struct {
 	// Epoch returns the epoch under which this proxy serves, 0 as long as it has none. Nil for a proxy
 	// whose cluster never changes: its backends do not register.
 	Epoch func() int64
+	// Renewed waits until this proxy serves under another epoch than the one given, and reports whether it
+	// does. Not needed without Epoch.
+	Renewed func(ctx context.Context, epoch int64) bool
 	// Live lists the proxies that the directory knows. Not needed without Epoch.
 	Live func(context.Context) (directory.Live, error)
 	// Own returns what proves this proxy's calls in a database of a shard, Disown forgets that for
@@ -125,11 +128,20 @@ func (r *Registrar) forget(shard, database string) {
 	r.cfg.Disown(database)
 }
 
+// renewal is how long a backend waits for a new epoch of this proxy when a shard keeps the old one out. A proxy
+// that has stood still gets a new epoch at once.
+const renewal = time.Second
+
 // Failed implements pool.Registrar.
-func (r *Registrar) Failed(shard, database string, e *pgerr.Error) error {
+func (r *Registrar) Failed(ctx context.Context, shard, database string, epoch int64, e *pgerr.Error) error {
 	switch e.Code {
 	case pgerr.CannotConnectNow:
 		r.appeal(shard, database)
+		ctx, cancel := context.WithTimeout(ctx, renewal)
+		defer cancel()
+		if r.cfg.Renewed(ctx, epoch) {
+			return nil
+		}
 		return pgerr.New(pgerr.CannotConnectNow, "shard %q keeps this proxy out: it was not listed in the directory, and rows may have moved since", shard).
 			WithHint("The proxy serves again as soon as it has reached etcd. Try again, or connect to another proxy.").WithCause(e)
 	case pgerr.InsufficientPrivilege, pgerr.UndefinedFunction, pgerr.UndefinedTable, pgerr.InvalidSchemaName:

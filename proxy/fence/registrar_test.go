@@ -72,6 +72,7 @@ func (w *world) config() Config {
 		Proxy: "p1", Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Snapshot: func() *directory.Snapshot { return w.snap },
 		Epoch:    func() int64 { return w.epoch },
+		Renewed:  func(_ context.Context, epoch int64) bool { return w.epoch != epoch },
 		Live:     func(context.Context) (directory.Live, error) { return w.live, w.down },
 		Own: func(context.Context, string, string) (*schema.Own, error) {
 			w.asked++
@@ -186,7 +187,7 @@ func TestFailed(t *testing.T) {
 			if _, _, err := w.Statement(t.Context(), "a", "app", 42); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Failed("a", "app", pgerr.New(c, "no")); err != nil {
+			if err := w.Failed(t.Context(), "a", "app", 7, pgerr.New(c, "no")); err != nil {
 				t.Errorf("%s: %v", c, err)
 			}
 		}
@@ -195,7 +196,7 @@ func TestFailed(t *testing.T) {
 		}
 	}
 	w, e := newWorld(), pgerr.New(pgerr.SyntaxError, "no")
-	if err := w.Failed("a", "app", e); err != error(e) || len(w.disown) > 0 {
+	if err := w.Failed(t.Context(), "a", "app", 7, e); err != error(e) || len(w.disown) > 0 {
 		t.Errorf("%v, disowned %q", err, w.disown)
 	}
 }
@@ -206,7 +207,7 @@ func TestAppeal(t *testing.T) {
 		w := newWorld()
 		time.Sleep(time.Minute)
 		out := func(shard string) {
-			err := w.Failed(shard, "app", pgerr.New(pgerr.CannotConnectNow, "fenced"))
+			err := w.Failed(t.Context(), shard, "app", 7, pgerr.New(pgerr.CannotConnectNow, "fenced"))
 			if code(err) != pgerr.CannotConnectNow || !strings.Contains(err.Error(), "keeps this proxy out") {
 				t.Errorf("the client is told: %v", err)
 			}
@@ -226,13 +227,30 @@ func TestAppeal(t *testing.T) {
 	})
 }
 
+// TestRenewed: a backend that was kept out under an old epoch tries again under the new one.
+func TestRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		time.Sleep(time.Minute)
+		fenced := pgerr.New(pgerr.CannotConnectNow, "fenced")
+		if err := w.Failed(t.Context(), "a", "app", 7, fenced); code(err) != pgerr.CannotConnectNow {
+			t.Errorf("%v", err)
+		}
+		w.epoch = 8
+		if err := w.Failed(t.Context(), "a", "app", 7, fenced); err != nil {
+			t.Errorf("under a new epoch: %v", err)
+		}
+		synctest.Wait()
+	})
+}
+
 // TestAppealOfALostProxy: a proxy that the directory has lost does not ask to be let in.
 func TestAppealOfALostProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		time.Sleep(time.Minute)
 		w.live.Proxies[0].Epoch = 8
-		_ = w.Failed("a", "app", pgerr.New(pgerr.CannotConnectNow, "fenced"))
+		_ = w.Failed(t.Context(), "a", "app", 7, pgerr.New(pgerr.CannotConnectNow, "fenced"))
 		synctest.Wait()
 		if len(w.fenced) > 0 || !strings.Contains(w.log.String(), "a shard keeps this proxy out") {
 			t.Errorf("fenced %v, log %s", w.fenced, &w.log)
