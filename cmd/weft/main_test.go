@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +112,34 @@ func TestMistakes(t *testing.T) {
 		if code != 1 || !strings.Contains(errs, want) || out != "" {
 			t.Errorf("weft %s: exit code %d\nstderr %s\nstdout %s\nwant %s", line, code, errs, out, want)
 		}
+	}
+}
+
+var rewrite = flag.Bool("rewrite", false, "write the texts of --help in testdata/help anew")
+
+// TestHelpTexts holds what --help says of the commands that move rows to testdata/help.
+func TestHelpTexts(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range documented(rootCommand()) {
+		words := strings.Fields(c.CommandPath())[1:]
+		if len(words) == 0 || !slices.Contains([]string{"move", "rebalance", "grow-buckets", "shard", "import"}, words[0]) {
+			continue
+		}
+		file := filepath.Join("testdata", "help", pageName(c)+".txt")
+		seen[filepath.Base(file)] = true
+		got := succeed(t, append(words, "--help")...)
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(file); err != nil || string(want) != got {
+			t.Errorf("weft %s --help is not what %s says, -rewrite writes it anew: %v\n%s", strings.Join(words, " "), file, err, got)
+		}
+	}
+	files, err := os.ReadDir(filepath.Join("testdata", "help"))
+	if err != nil || len(files) != len(seen) {
+		t.Errorf("%d files for %d commands, %v", len(files), len(seen), err)
 	}
 }
 
