@@ -232,6 +232,8 @@ type Heat struct {
 	// Limit says what becomes of limits of shards that follow what the shards can do: ThrottleOff, ThrottleObserve or
 	// ThrottleAuto.
 	Limit string `yaml:"limit"`
+	// Coalesce says what becomes of reads of a hot key that are the same: ThrottleOff, ThrottleObserve or CoalesceOn.
+	Coalesce string `yaml:"coalesce"`
 }
 
 // What becomes of automatic throttles, of hot rows, and of limits of shards.
@@ -240,6 +242,9 @@ const (
 	ThrottleObserve = "observe" // they count what they would do, and do nothing
 	ThrottleAuto    = "auto"    // they delay and refuse statements
 )
+
+// CoalesceOn says that reads of a hot key which are the same share an execution.
+const CoalesceOn = "on"
 
 // What becomes of plans that would relieve saturated shards.
 const (
@@ -305,7 +310,7 @@ func Default() Config {
 		Log: Log{Level: "info", Format: "text"},
 
 		Statements: Statements{MaxBytes: 16 << 20},
-		Heat:       Heat{Samples: 2000, Keys: KeysShown, Plan: PlanAdvise, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve, Limit: ThrottleObserve},
+		Heat:       Heat{Samples: 2000, Keys: KeysShown, Plan: PlanAdvise, Throttle: ThrottleObserve, MaxThrottles: 16, ThrottleFor: 10 * time.Second, Rows: ThrottleObserve, Limit: ThrottleObserve, Coalesce: ThrottleObserve},
 		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

@@ -115,7 +115,7 @@ func TestMarshal(t *testing.T) {
 		Log:    Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
 
 		Statements: Statements{MaxBytes: 1 << 20},
-		Heat:       Heat{Samples: 50, Keys: KeysHashed, Plan: PlanAuto, Throttle: ThrottleAuto, MaxThrottles: 3, ThrottleFor: time.Minute, Limit: ThrottleAuto, Rows: ThrottleAuto},
+		Heat:       Heat{Samples: 50, Keys: KeysHashed, Plan: PlanAuto, Throttle: ThrottleAuto, MaxThrottles: 3, ThrottleFor: time.Minute, Limit: ThrottleAuto, Rows: ThrottleAuto, Coalesce: ThrottleOff},
 		Tracing:    Tracing{Endpoint: "https://[::1]:4317", Ratio: 0.25},
 	}
 	b, err := want.Marshal()

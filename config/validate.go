@@ -69,6 +69,7 @@ func (c Config) problems() Problems {
 	ps.choice("heat.throttle", c.Heat.Throttle, ThrottleOff, ThrottleObserve, ThrottleAuto)
 	ps.choice("heat.rows", c.Heat.Rows, ThrottleOff, ThrottleObserve, ThrottleAuto)
 	ps.choice("heat.limit", c.Heat.Limit, ThrottleOff, ThrottleObserve, ThrottleAuto)
+	ps.choice("heat.coalesce", c.Heat.Coalesce, ThrottleOff, ThrottleObserve, CoalesceOn)
 	ps.between("heat.max_throttles", c.Heat.MaxThrottles, 0, throttle.MaxAutomatic)
 	if c.Heat.ThrottleFor < 2*time.Second || c.Heat.ThrottleFor > time.Hour {
 		ps.add("heat.throttle_for", "must be from 2s to 1h")

@@ -214,6 +214,7 @@ func (ps *portals) chooseAnew(r *router, f *parser.Facts, pl *planned, tail []by
 	}
 	ps.s.route.relies.on(pl.plan)
 	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, ps.s.record.scanOptions()
+	r.arrival = arrival{types: pl.oids}
 	return ps.chooseBind(r, pl.plan, pl.text, f, tail)
 }
 
@@ -222,9 +223,12 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	if err := ps.s.implicit.needsBlock(pl.text, f); err != nil {
 		return true, ps.bindRefused(portal, name, pl, *tail, err)
 	}
+	lane, free := ps.s.pipe.kept.bind()
+	if ps.s.route.outset.ridden != nil {
+		return true, ps.s.route.outset.bindRidden(portal, lane) // the Parse has led to the answer
+	}
 	r := ps.s.srv.memory.routers.Get().(*router)
 	defer ps.s.srv.memory.routers.Put(r)
-	lane, free := ps.s.pipe.kept.bind()
 	d := choice{runOnShard, lane}
 	if lane == nil {
 		d, err = ps.chooseAnew(r, f, pl, *tail)
@@ -246,6 +250,8 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
 		return true, ps.s.gather.bindGather(portal, name, f, pl, *tail, r.args.Generated)
+	case takeAnswer:
+		return true, ps.s.route.outset.bindRidden(portal, d.lane)
 	case runEverywhere:
 		if err := ps.s.every.mayLock(string(pl.text)); err != nil {
 			return true, ps.bindRefused(portal, name, pl, *tail, err)

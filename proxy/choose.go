@@ -116,6 +116,9 @@ func (rt *routing) makeReady(d choice, p *plan.Plan, text []byte, f *parser.Fact
 		return err
 	}
 	rt.s.drawn.notePlanned(p, text, f)
+	if rt.outset.crossing != nil {
+		rt.outset.sail()
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"weft/auth"
 	"weft/console"
 	"weft/directory"
+	"weft/heat/ferry"
 	"weft/heat/limit"
 	"weft/heat/queue"
 	"weft/heat/throttle"
@@ -136,6 +137,8 @@ type Heat struct {
 	Rows queue.Mode
 	// Limit says what becomes of limits of shards that follow what the shards can do. Default: there are none.
 	Limit limit.Mode
+	// Coalesce says what becomes of reads of a hot key that are the same. Default: nothing.
+	Coalesce ferry.Mode
 	// Exempt are the users whose statements no throttle concerns.
 	Exempt map[string]bool
 }
@@ -161,7 +164,7 @@ type Gather struct {
 }
 
 func (g Gather) options() options {
-	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard}
+	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard, coalesce: true}
 }
 
 // Directory is the part of the directory's store that a proxy uses.

@@ -84,6 +84,8 @@ const (
 	// gatherShards: several shards answer, or one shard under weft's guidance: the plan's
 	// Gather, Write or Copy says how.
 	gatherShards
+	// takeAnswer: another session has executed the text meanwhile, for this one too.
+	takeAnswer
 )
 
 // onOne reports whether one shard runs the text as it is.

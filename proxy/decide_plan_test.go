@@ -14,7 +14,7 @@ import (
 var deedNames = []string{
 	refusePlan: "refuse", callFunction: "call", denyParameters: "deny", runEverywhere: "every", drawValues: "draw", findShards: "find",
 	enterValues: "enter", runHome: "home", runAtHand: "hand", runFree: "free", runAtClock: "clock", runAtCursor: "cursor", runOnCopy: "copy",
-	runOnShard: "shard", gatherShards: "gather",
+	runOnShard: "shard", gatherShards: "gather", takeAnswer: "answer",
 }
 
 // planOf makes a plan, and the facts of a text, of the words that describe them.

@@ -22,6 +22,7 @@ var (
 	descHeatDropped = prometheus.NewDesc("weft_heat_dropped_total", "Samples for which there was no room.", nil, nil)
 	descHot         = prometheus.NewDesc("weft_hot", "Things that are hot now, the same through every proxy.", []string{"kind"}, nil)
 	descThrottled   = prometheus.NewDesc("weft_throttled_total", "Statements that throttles have delayed or refused, or would have.", []string{"origin", "kind", "action"}, nil)
+	descCoalesced   = prometheus.NewDesc("weft_coalesced_total", "Reads of hot keys that were executed for others too, that got the answer of another one, that waited for one in vain, or that would have waited.", []string{"action"}, nil)
 	descRowQueue    = prometheus.NewDesc("weft_queued_total", "Transactions that have waited for their turn at a hot key or were refused there, or would have.", []string{"kind", "action"}, nil)
 	descLimit       = prometheus.NewDesc("weft_shard_limit", "How many backends of a shard should work for clients at a time, the same through every proxy.", []string{"shard"}, nil)
 	descSlowdown    = prometheus.NewDesc("weft_shard_slowdown", "How many times as long statements of a shard take as usual, the same through every proxy.", []string{"shard"}, nil)
@@ -30,7 +31,9 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descLimit, descSlowdown, descSkew} {
+	for _, d := range []*prometheus.Desc{
+		descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descCoalesced, descLimit, descSlowdown, descSkew,
+	} {
 		ch <- d
 	}
 }
@@ -75,6 +78,10 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 		if l.Slowdown > 0 {
 			send(descSlowdown, prometheus.GaugeValue, l.Slowdown, shard)
 		}
+	}
+	shared := c.srv.keeper.queues.Shared()
+	for action, n := range map[string]*atomic.Int64{"led": &shared.Led, "rode": &shared.Rode, "alone": &shared.Alone, "would_ride": &shared.WouldRide} {
+		send(descCoalesced, prometheus.CounterValue, float64(n.Load()), action)
 	}
 	v := heatView{report: w.report(heat.KeyPart|heat.BucketPart, false), snap: snap, notes: state.Notes}
 	for _, s := range v.skews() {

@@ -50,6 +50,8 @@ type options struct {
 	priority namedPriority
 	// single: a transaction may write on one shard only.
 	single bool
+	// coalesce: reads may share an execution with those of other sessions.
+	coalesce bool
 
 	// statementTimeout and isolation are PostgreSQL's statement_timeout and
 	// default_transaction_isolation: a gathered statement must heed them as a whole.
@@ -83,7 +85,7 @@ func (o *options) heed(name, value string) error {
 // optionNames are the names of weft's own parameters.
 var optionNames = []string{
 	"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit", "weft.read", "weft.serializable",
-	"weft.statement_triggers", priorityOption,
+	"weft.statement_triggers", priorityOption, coalesceOption,
 }
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
@@ -104,14 +106,17 @@ func (o *options) set(name, value string) *pgerr.Error {
 		} else {
 			o.maxGatherBytes = n
 		}
-	case "weft.scatter", "weft.native":
+	case "weft.scatter", "weft.native", coalesceOption:
 		on, ok := parseBool(value)
 		if !ok {
 			return invalidOption(name, value).WithHint("Available values: on, off.")
 		}
-		if name == "weft.native" {
+		switch name {
+		case "weft.native":
 			o.native = on
-		} else {
+		case coalesceOption:
+			o.coalesce = on
+		default:
 			o.scatter = on
 		}
 	case "weft.commit":
@@ -219,15 +224,9 @@ func parseBool(value string) (on, ok bool) {
 
 // texts returns the values as SHOW would show them, by name.
 func (o options) texts() map[string]string {
-	scatter, native, commit := "off", "off", "atomic"
+	commit := "atomic"
 	if o.single {
 		commit = "single"
-	}
-	if o.scatter {
-		scatter = "on"
-	}
-	if o.native {
-		native = "on"
 	}
 	serializable, triggers := "refuse", "refuse"
 	if o.perShard {
@@ -238,9 +237,9 @@ func (o options) texts() map[string]string {
 	}
 	return map[string]string{
 		"weft.read": o.read, "weft.serializable": serializable, "weft.statement_triggers": triggers,
-		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
-		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native, "weft.commit": commit,
-		priorityOption: priorities[o.priority],
+		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": onOff(o.scatter), "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
+		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": onOff(o.native), "weft.commit": commit,
+		priorityOption: priorities[o.priority], coalesceOption: onOff(o.coalesce),
 	}
 }
 

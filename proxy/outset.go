@@ -6,6 +6,7 @@ import (
 
 	"weft/directory"
 	"weft/executor"
+	"weft/heat/ferry"
 	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/parser"
@@ -38,6 +39,10 @@ type outset struct {
 	slots []*throttle.Slot
 	// place is that of the transaction under way at a hot key, nil for none.
 	place *queue.Place
+	// crossing is the part that the session has in a ferry which it leads, nil for none. ridden is the answer of another session to the
+	// statement at hand, nil for none.
+	crossing *crossing
+	ridden   *ferry.Answer
 	// spends are the rules that are told how long the statement under way keeps a backend busy.
 	spends []*throttle.Live
 
@@ -230,11 +235,14 @@ func (o *outset) await(by int64, d time.Duration, ready <-chan struct{}) error {
 }
 
 // afresh notes that a new statement comes.
-func (o *outset) afresh() { o.passed = nil }
+func (o *outset) afresh() {
+	o.passed = nil
+	o.leaveFerry()
+}
 
 // rest notes that the session waits for its client. If no transaction is open, places are given back.
 func (o *outset) rest() {
-	if (len(o.slots) > 0 || o.place != nil) && o.s.idle() {
+	if (len(o.slots) > 0 || o.place != nil || o.crossing != nil) && o.s.idle() {
 		o.leave()
 	}
 }
@@ -242,6 +250,7 @@ func (o *outset) rest() {
 // leave gives back the places of the transaction.
 func (o *outset) leave() {
 	o.leavePlace()
+	o.leaveFerry()
 	for _, slot := range o.slots {
 		slot.Leave()
 	}
@@ -281,6 +290,10 @@ func (o *outset) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, h
 	if err == nil {
 		err = o.depart(r, p, f, d)
 	}
+	if err == nil && r.hotKey != nil && d.do == runOnShard {
+		d, err = o.board(r, p, text, f, how, d)
+	}
+	r.arrival = arrival{}
 	return d, err
 }
 

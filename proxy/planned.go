@@ -83,6 +83,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, ps.s.record.scanOptions()
+	r.arrival = arrival{types: p.OIDs, fresh: true}
 	d, err := ps.s.portals.chooseBind(r, pl, p.SQL, f, bind)
 	if err == nil && d.do == refusePlan {
 		err = pl.Refusal
@@ -92,6 +93,12 @@ func (ps *prepared) parseFor(bind []byte) error {
 	}
 	if d.do == callFunction {
 		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl)
+		return nil
+	}
+	if d.do == takeAnswer {
+		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl) // a server has accepted the text for another session
+		ps.notePlan(r, p.Name, pl)
+		ps.s.pipe.kept.place(d.lane, false)
 		return nil
 	}
 	lane, gathered := d.lane, d.do == gatherShards

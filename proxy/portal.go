@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 
+	"weft/heat/ferry"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -27,6 +28,9 @@ type localPortal struct {
 	copies *boundCopy
 	// refusal is why the portal cannot be executed.
 	refusal error
+	// ridden is what another session was answered, on lane's shard.
+	ridden *ferry.Answer
+	lane   *pool.Lane
 }
 
 // localEnd is how a COMMIT or ROLLBACK that weft executes itself ends the transaction.
@@ -208,6 +212,8 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 		return true, nil
 	} else if lp != nil && lp.gather != nil {
 		return true, ps.s.gather.executeGather(lp.gather, body)
+	} else if lp != nil && lp.ridden != nil {
+		return true, ps.s.route.outset.executeRidden(lp)
 	} else if lp != nil {
 		return true, ps.executeLocal(lp, name)
 	}
@@ -281,6 +287,10 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		}
 		if lp.gather != nil {
 			return true, ps.s.gather.describeGathered(lp.gather)
+		}
+		if lp.ridden != nil {
+			ps.s.pipe.ops.push(op{kind: opLocal, frame: lp.ridden.Description})
+			return true, nil
 		}
 		pl = lp.plan
 	} else {

@@ -10,6 +10,7 @@ import (
 
 	"weft/console"
 	"weft/directory"
+	"weft/heat/ferry"
 	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/heat/verdict"
@@ -25,7 +26,8 @@ import (
 // newQueues returns the queues of hot keys.
 func newQueues(s *Server) *queues.Queues {
 	return queues.New(queues.Config{
-		Rows: func() queue.Mode { return s.conf().Heat.Rows },
+		Rows:  func() queue.Mode { return s.conf().Heat.Rows },
+		Reads: func() ferry.Mode { return s.conf().Heat.Coalesce },
 		Wants: func() []queues.Want {
 			state := s.keeper.verdicts.judge.State()
 			if state.Age > judge.StaleAfter.Seconds() {
@@ -59,7 +61,7 @@ func wantsOf(state *judge.State, snap *directory.Snapshot) (out []queues.Want) {
 		}
 		w := queues.Want{
 			Key:   queue.Key{Database: t.Database, Group: t.Group, ID: t.ID, Value: string(t.Value)},
-			Shard: f.On, Words: t.Words(), Writes: f.Class == verdict.Write, Locks: state.Words[f.On].Lock >= waiting,
+			Shard: f.On, Words: t.Words(), Writes: f.Class == verdict.Write, Reads: f.Class != verdict.Write, Locks: state.Words[f.On].Lock >= waiting,
 		}
 		w.Hot = w.Writes && (f.Reason == verdict.HotRow || f.Verdict == verdict.Hot && f.Reason == verdict.SingleKey)
 		t.Shown = "(hidden)"
@@ -67,6 +69,7 @@ func wantsOf(state *judge.State, snap *directory.Snapshot) (out []queues.Want) {
 		if at := slices.IndexFunc(out, func(o queues.Want) bool { return o.Key == w.Key }); at >= 0 { // warm and hot
 			out[at].Hot = out[at].Hot || w.Hot
 			out[at].Writes = out[at].Writes || w.Writes
+			out[at].Reads = out[at].Reads || w.Reads
 			continue
 		}
 		out = append(out, w)
@@ -95,18 +98,26 @@ func keyTarget(f *verdict.Finding, snap *directory.Snapshot) (t throttle.Target,
 func (a adminSource) Queues(values bool) (out []console.Queue) {
 	values = values && !a.srv.conf().Heat.Hashed
 	for _, h := range a.srv.keeper.queues.Table().All() {
-		f := h.Row.Figures()
-		if !f.Closed {
-			continue
-		}
 		key := h.Words
 		if !values {
 			key = h.Hidden
 		}
-		out = append(out, console.Queue{
-			Proxy: a.srv.cfg.Proxy, Shard: h.Shard, Database: h.Database, Key: console.Printable(key), Kind: "row", Mode: string(f.Mode),
-			Slots: f.Slots, Used: f.Used, Waiting: f.Waiting, WaitP99: f.WaitP99, Served: f.Served, Waited: f.Waited, Refused: f.Refused,
-		})
+		at := console.Queue{Proxy: a.srv.cfg.Proxy, Shard: h.Shard, Database: h.Database, Key: console.Printable(key)}
+		if h.Row != nil {
+			if f := h.Row.Figures(); f.Closed {
+				q := at
+				q.Kind, q.Mode, q.Slots, q.Used, q.Waiting = "row", string(f.Mode), f.Slots, f.Used, f.Waiting
+				q.WaitP99, q.Served, q.Waited, q.Refused = f.WaitP99, f.Served, f.Waited, f.Refused
+				out = append(out, q)
+			}
+		}
+		if h.Pier != nil {
+			if f := h.Pier.Figures(); f.Led+f.Rode > 0 {
+				at.Kind, at.Mode, at.Slots, at.Used, at.Waiting = "ferry", string(f.Mode), ferry.Ferries, f.Underway, f.Waiting
+				at.WaitP99, at.Served, at.Waited, at.Refused = f.WaitP99, f.Led, f.Rode, f.Alone
+				out = append(out, at)
+			}
+		}
 	}
 	return out
 }
@@ -115,7 +126,7 @@ func (a adminSource) Queues(values bool) (out []console.Queue) {
 const waitsForRow int64 = -1
 
 // waitWords says that in weft.sessions.
-var waitWords = map[int64]string{waitsForRow: "a hot row"}
+var waitWords = map[int64]string{waitsForRow: "a hot row", waitsForAnswer: "the answer to the same read"}
 
 // holdsNothing reports whether the session has no backend at all, of no transaction and by no pin, and no place at
 // a throttle. Such a session may wait for others as long as it likes.
@@ -127,7 +138,7 @@ func (o *outset) holdsNothing() bool {
 // enterRow lets a transaction that begins with a write of a hot key wait for its place. A transaction whose first statement is
 // another one, or that holds something, does not wait.
 func (o *outset) enterRow(hot *queue.Hot, p *plan.Plan, f *parser.Facts, lane *pool.Lane) error {
-	if hot == nil || !p.Writes && !p.Locks || o.place != nil || !o.holdsNothing() || !o.concerned(f) {
+	if hot == nil || hot.Row == nil || !p.Writes && !p.Locks || o.place != nil || !o.holdsNothing() || !o.concerned(f) {
 		return nil
 	}
 	place := hot.Row.Enter(time.Now())

@@ -78,7 +78,7 @@ func (p *pipe) relay(endless bool) error {
 		if n > 0 {
 			if !o.injected {
 				p.s.account.notePassed(o, n)
-				if err := p.s.out.pass(b[:n]); err != nil {
+				if err := p.pass(b[:n]); err != nil {
 					return err
 				}
 			}
@@ -132,6 +132,18 @@ func passes(typ byte) bool {
 	return typ == wire.DataRow || typ == wire.CopyData || typ == wire.NoticeResponse
 }
 
+// pass hands rows to the client, and keeps them if other sessions wait for them.
+func (p *pipe) pass(b []byte) error {
+	o := &p.s.route.outset
+	if !o.keeps() {
+		return p.s.out.pass(b)
+	}
+	o.crossing.pass(b)
+	p.s.out.Grow()
+	p.s.out.B = append(p.s.out.B, b...)
+	return nil
+}
+
 // pass hands bytes to the client: few bytes are collected, many are written at once.
 func (o *answers) pass(b []byte) error {
 	if len(b) < direct {
@@ -177,7 +189,7 @@ func (p *pipe) await(c *pool.Conn, n int) error {
 		err = c.WriteAndFill(p.unsent.B)
 		p.unsent.Reset()
 	} else {
-		if !p.s.portals.mayUnbind() {
+		if !p.s.portals.mayUnbind() && !p.s.route.outset.keeps() {
 			if err := p.s.out.flushOrEnd(); err != nil {
 				return err
 			}
@@ -235,6 +247,9 @@ func (p *pipe) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, err
 // answer handles one whole message of the backend.
 func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	visible := !o.injected
+	if p.s.route.outset.keeps() {
+		p.s.route.outset.crossing.hear(typ)
+	}
 	switch typ {
 	case wire.ErrorResponse:
 		if a := p.s.commit.agreement; a != nil && a.Committing() {
@@ -318,6 +333,9 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	if visible {
 		p.s.out.Grow()
 		p.s.out.B = wire.AppendFrame(p.s.out.B, typ, body)
+	}
+	if visible && p.s.route.outset.keeps() {
+		p.s.route.outset.crossing.take(typ, body)
 	}
 	return nil
 }

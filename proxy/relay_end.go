@@ -65,6 +65,9 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 		return c.Lost(wire.ErrMalformed)
 	}
 	c.Ready(status)
+	if p.s.route.outset.crossing != nil && !o.injected {
+		p.s.route.outset.land(status)
+	}
 	if o.spread != nil && o.spread.err != nil && c.Status() == wire.TxActive {
 		// The client has been told of the error; its transaction must fail, too.
 		_, _ = c.Exec(provoke)

@@ -33,6 +33,7 @@ type router struct {
 	limited throttle.Set
 	visits  []string
 	sought  bool // the keys have been looked at
+	arrival arrival
 }
 
 // read scans a text and returns what it does to the session.
@@ -266,6 +267,7 @@ func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) 
 		return rt.refuseQuery(err, n)
 	}
 	r.takeQuery(text, rt.s.record.scanOptions())
+	r.arrival = arrival{whole: n != consumed}
 	d, err := rt.outset.choose(r, p, text, f, asQuery)
 	if err != nil {
 		return rt.refuseQuery(rt.s.record.refusedText(text, nil, err), n)
@@ -285,6 +287,8 @@ func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) 
 	case gatherShards:
 		rt.s.drawn.notePlanned(p, text, f)
 		return rt.s.gather.gatherQuery(r, p, text, f, n)
+	case takeAnswer:
+		return rt.outset.answerRidden(d.lane, n)
 	}
 	edits, err := rt.place(r, d, p, text, f)
 	if errors.Is(err, errMoved) {

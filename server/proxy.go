@@ -8,6 +8,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/directory"
+	"weft/heat/ferry"
 	"weft/heat/limit"
 	"weft/heat/queue"
 	"weft/heat/throttle"
@@ -72,8 +73,9 @@ func heatConfig(cfg config.Config, lookEvery time.Duration) proxy.Heat {
 	modes := map[string]throttle.Mode{config.ThrottleObserve: throttle.Observe, config.ThrottleAuto: throttle.Enforce}
 	rows := map[string]queue.Mode{config.ThrottleObserve: queue.Observe, config.ThrottleAuto: queue.Auto}
 	limits := map[string]limit.Mode{config.ThrottleObserve: limit.Observe, config.ThrottleAuto: limit.Auto}
+	reads := map[string]ferry.Mode{config.ThrottleObserve: ferry.Observe, config.CoalesceOn: ferry.On}
 	out := proxy.Heat{
-		Rows: rows[h.Rows], Limit: limits[h.Limit],
+		Rows: rows[h.Rows], Limit: limits[h.Limit], Coalesce: reads[h.Coalesce],
 
 		Samples: h.Samples, Hashed: h.Keys == config.KeysHashed, History: cfg.HTTP.HasDashboard(), Exempt: map[string]bool{},
 		Plan: plans[h.Plan], LookEvery: lookEvery,

@@ -3,6 +3,8 @@ package queue
 import (
 	"encoding/binary"
 	"hash/fnv"
+
+	"weft/heat/ferry"
 )
 
 // Key is a value of a shard key. Group and ID name it as package heat does, and Value is its whole spelling: different values may
@@ -27,8 +29,9 @@ type Hot struct {
 	Key
 	// Shard has the key. Words name the key for people, and Hidden is the same without the value.
 	Shard, Words, Hidden string
-	// Row is the queue of transactions that write, nil for none.
-	Row *Row
+	// Row is the queue of transactions that write, and Pier where reads begin; nil for none.
+	Row  *Row
+	Pier *ferry.Pier
 }
 
 // Table is all hot keys. It is never changed.

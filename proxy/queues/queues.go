@@ -2,10 +2,12 @@ package queues
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"weft/heat/ferry"
 	"weft/heat/queue"
 	"weft/heat/throttle"
 )
@@ -21,8 +23,9 @@ const (
 type Want struct {
 	queue.Key
 	Shard, Words, Hidden string
-	// Writes: clients write the key. Hot: and they wait for each other. Locks: backends of the shard wait for locks.
-	Writes, Hot, Locks bool
+	// Writes: clients write the key. Hot: and they wait for each other. Locks: backends of the shard wait for locks. Reads:
+	// clients read the key.
+	Writes, Hot, Locks, Reads bool
 }
 
 // Demand is how many transactions per second ask for a place at a key, by Key.Sum.
@@ -32,6 +35,8 @@ type Demand map[uint64]float64
 type Config struct {
 	// Rows says what becomes of hot rows.
 	Rows func() queue.Mode
+	// Reads says what becomes of reads that are the same.
+	Reads func() ferry.Mode
 	// Wants lists the keys, the hottest first.
 	Wants func() []Want
 	// Others asks the other proxies for their demand. silent is how many have not answered.
@@ -43,6 +48,7 @@ type Queues struct {
 	cfg     Config
 	table   atomic.Pointer[queue.Table]
 	metrics queue.Metrics
+	shared  ferry.Metrics
 
 	mu  sync.Mutex // one Second at a time
 	hot map[queue.Key]*queue.Hot
@@ -56,6 +62,9 @@ func (q *Queues) Table() *queue.Table { return q.table.Load() }
 
 // Metrics returns what has become of transactions since the proxy began.
 func (q *Queues) Metrics() *queue.Metrics { return &q.metrics }
+
+// Shared returns what has become of reads since the proxy began.
+func (q *Queues) Shared() *ferry.Metrics { return &q.shared }
 
 // Run works until ctx ends.
 func (q *Queues) Run(ctx context.Context) {
@@ -75,43 +84,69 @@ func (q *Queues) Run(ctx context.Context) {
 func (q *Queues) Second(ctx context.Context) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	mode, now := q.cfg.Rows(), time.Now()
+	m, now := modes{q.cfg.Rows(), q.cfg.Reads()}, time.Now()
 	wanted := map[queue.Key]bool{}
 	var all []*queue.Hot
-	if mode != "" {
+	if m != (modes{}) {
 		for _, w := range q.cfg.Wants() {
-			if !w.Writes || wanted[w.Key] || len(all) == maxKeys {
+			w.Writes, w.Reads = w.Writes && m.rows != "", w.Reads && m.reads != ""
+			if !w.Writes && !w.Reads || wanted[w.Key] || len(all) == maxKeys {
 				continue
 			}
 			h := q.hot[w.Key]
-			if h == nil || h.Shard != w.Shard || h.Words != w.Words {
+			if h == nil || h.Shard != w.Shard || h.Words != w.Words || w.Writes && h.Row == nil || w.Reads && h.Pier == nil {
 				h = q.open(&w, h, now)
 			}
-			h.Row.Judge(w.Hot, w.Locks, mode, now)
+			m.judge(h, &w, now)
 			wanted[w.Key], all = true, append(all, h)
 		}
 	}
 	for k, h := range q.hot {
 		switch {
 		case wanted[k]:
-		case h.Row.Judge(false, false, mode, now) && len(all) < maxKeys:
-			all = append(all, h) // transactions wait, or have waited lately
+		case m.judge(h, &Want{}, now) && len(all) < maxKeys:
+			all = append(all, h) // sessions wait, or have waited lately
 		default:
 			delete(q.hot, k)
-			h.Row.Open(now)
+			if h.Row != nil {
+				h.Row.Open(now)
+			}
 		}
 	}
 	q.table.Store(queue.NewTable(all))
-	if len(all) > 0 {
+	if slices.ContainsFunc(all, func(h *queue.Hot) bool { return h.Row != nil }) {
 		q.split(ctx, all)
 	}
 }
 
-// open makes the queue of a key. before is the same key as it was shown so far, nil for none.
+// modes are what becomes of hot keys.
+type modes struct {
+	rows  queue.Mode
+	reads ferry.Mode
+}
+
+// judge says to the queues of a key what is known of it. It reports whether they are of use.
+func (m modes) judge(h *queue.Hot, w *Want, now time.Time) (useful bool) {
+	if h.Row != nil {
+		useful = h.Row.Judge(w.Hot, w.Locks, m.rows, now)
+	}
+	if h.Pier != nil {
+		useful = h.Pier.Tick(m.reads, now) || useful
+	}
+	return useful
+}
+
+// open makes the queues of a key. before is the same key as it was shown so far, nil for none.
 func (q *Queues) open(w *Want, before *queue.Hot, now time.Time) *queue.Hot {
 	h := &queue.Hot{Key: w.Key, Shard: w.Shard, Words: w.Words, Hidden: w.Hidden}
-	if h.Row = queue.NewRow(&q.metrics, now); before != nil {
-		h.Row = before.Row
+	if before != nil {
+		h.Row, h.Pier = before.Row, before.Pier
+	}
+	if w.Writes && h.Row == nil {
+		h.Row = queue.NewRow(&q.metrics, now)
+	}
+	if w.Reads && h.Pier == nil {
+		h.Pier = ferry.NewPier(&q.shared, now)
 	}
 	q.hot[w.Key] = h
 	return h
@@ -122,6 +157,9 @@ func (q *Queues) split(ctx context.Context, all []*queue.Hot) {
 	others, silent := q.cfg.Others(ctx)
 	now := time.Now()
 	for _, h := range all {
+		if h.Row == nil {
+			continue
+		}
 		own := h.Row.Figures().Demand
 		sum := own
 		for _, d := range others {
@@ -135,7 +173,9 @@ func (q *Queues) split(ctx context.Context, all []*queue.Hot) {
 func (q *Queues) Demand() Demand {
 	out := Demand{}
 	for _, h := range q.Table().All() {
-		out[h.Sum()] = h.Row.Figures().Demand
+		if h.Row != nil {
+			out[h.Sum()] = h.Row.Figures().Demand
+		}
 	}
 	return out
 }

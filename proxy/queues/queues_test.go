@@ -6,12 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weft/heat/ferry"
 	"weft/heat/queue"
 )
 
 // scene is what a proxy hears of.
 type scene struct {
 	mode   queue.Mode
+	reads  ferry.Mode
 	wants  []Want
 	others []Demand
 	silent int
@@ -19,7 +21,7 @@ type scene struct {
 
 func (s *scene) queues() *Queues {
 	return New(Config{
-		Rows: func() queue.Mode { return s.mode }, Wants: func() []Want { return s.wants },
+		Rows: func() queue.Mode { return s.mode }, Reads: func() ferry.Mode { return s.reads }, Wants: func() []Want { return s.wants },
 		Others: func(context.Context) ([]Demand, int) { return s.others, s.silent },
 	})
 }
