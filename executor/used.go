@@ -2,10 +2,9 @@ package executor
 
 import (
 	"fmt"
-	"time"
-	"unicode/utf8"
 
 	"weft/datum"
+	"weft/directory"
 	"weft/heat"
 	"weft/heat/queue"
 	"weft/heat/throttle"
@@ -72,6 +71,25 @@ func NameKey(v vindex.Vindex, keys []datum.Key) (id uint64, spelled []byte, err 
 	return 0, nil, fmt.Errorf("vindex %s can neither be computed nor looked up", v.Kind())
 }
 
+// KeyTarget names a key of a table, as ReadKey reads it, for a limit.
+func KeyTarget(d *directory.Table, value string, buckets int) (t throttle.Target, err error) {
+	v, err := d.NewVindex(buckets)
+	if err != nil {
+		return t, err
+	}
+	keys, err := ReadKey(v, value)
+	if err != nil {
+		return t, err
+	}
+	id, spelled, err := NameKey(v, keys)
+	if err != nil {
+		return t, err
+	}
+	return throttle.Target{
+		Kind: throttle.Key, Database: d.Database, Name: d.Schema + "." + d.Name, Group: d.Colocation(), ID: id, Value: spelled, Shown: Shown(v, keys),
+	}, nil
+}
+
 // useBucket notes that some key of a bucket is used.
 func (b *Binder) useBucket(bucket int) { b.used.add(heat.Key{Bucket: int32(bucket)}) }
 
@@ -97,64 +115,4 @@ func hash(key []byte) uint64 {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return h
-}
-
-// maxShown bounds the spelling of a key, in bytes.
-const maxShown = 200
-
-// spelling spells a key so that different keys have different spellings. That of one column is its value.
-func spelling(v vindex.Vindex, keys []datum.Key) []byte {
-	const null = 0xff // begins no text
-	var out []byte
-	columns := v.Columns()
-	for i, k := range keys {
-		if i > 0 {
-			out = append(out, 0) // is in no text
-		}
-		if k.IsNull() {
-			out = append(out, null)
-			continue
-		}
-		out = appendShown(out, k, columns[i].Type)
-	}
-	return out
-}
-
-// appendShown appends a value that is not null, for people.
-func appendShown(dst []byte, k datum.Key, typ datum.Type) []byte {
-	switch at, timed := moment(k, typ); {
-	case !timed:
-		return k.AppendText(dst)
-	case typ == datum.Date:
-		return at.AppendFormat(dst, time.DateOnly)
-	default:
-		return at.AppendFormat(dst, "2006-01-02 15:04:05.999999")
-	}
-}
-
-// shown spells a key for people: the values of its columns, with commas between.
-func shown(in *plan.Instance, keys []datum.Key) string {
-	var out []byte
-	columns := in.Table.Vindex.Columns()
-	for i, k := range keys {
-		if i > 0 {
-			out = append(out, ", "...)
-		}
-		if k.IsNull() {
-			out = append(out, "NULL"...)
-			continue
-		}
-		out = appendShown(out, k, columns[i].Type)
-	}
-	if len(out) <= maxShown {
-		return string(out)
-	}
-	out = out[:maxShown]
-	for len(out) > 0 && !utf8.RuneStart(out[len(out)-1]) {
-		out = out[:len(out)-1]
-	}
-	if n := len(out); n > 0 && out[n-1] >= utf8.RuneSelf {
-		out = out[:n-1]
-	}
-	return string(out) + "…"
 }

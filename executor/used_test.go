@@ -69,9 +69,9 @@ func TestWatch(t *testing.T) {
 	p := keyed(table, sets(set(lit(0))), sets(set(lit(1, datum.Date))))
 	nasty := "<img src=x>\x1b[31m"
 	for value, want := range map[string]string{
-		"plain":                  "plain, 2024-02-29",
-		nasty:                    nasty + ", 2024-02-29",
-		strings.Repeat("é", 300): strings.Repeat("é", 99) + "…",
+		"plain":                  "(plain,2024-02-29)",
+		nasty:                    `("` + nasty + `",2024-02-29)`,
+		strings.Repeat("é", 300): "(" + strings.Repeat("é", 99) + "…",
 	} {
 		a := params(t, nil, value, "2024-02-29")
 		p.Instances[0].Keys = [][]plan.Set{sets(set(plan.Source{Kind: plan.Param, Index: 0, Type: datum.Text})), sets(set(plan.Source{Kind: plan.Param, Index: 1, Type: datum.Date}))}
@@ -148,5 +148,46 @@ func TestLimits(t *testing.T) {
 	_, other, _ := NameKey(two.Vindex, []datum.Key{text("a, b"), text("c")})
 	if string(one) == string(other) {
 		t.Errorf("two keys are spelled %q", one)
+	}
+}
+
+// A key is read as it is shown, and what is no key is refused with a reason.
+func TestReadKey(t *testing.T) {
+	two := declare(t, "composite", vindex.Params{"bits": []any{6, 58}}, 64, column{"k", datum.Text}, column{"d", datum.Int8}).Vindex
+	one := declare(t, "hash", nil, 64, column{"k", datum.Text}).Vindex
+	at := declare(t, "hash", nil, 64, column{"at", datum.Timestamptz}).Vindex
+	for _, c := range []struct {
+		v           vindex.Vindex
+		text, shown string
+	}{
+		{one, "(1,2)", "(1,2)"},
+		{at, "2024-02-29 12:00:00+01", "2024-02-29 11:00:00+00"},
+		{two, "(eu,7)", "(eu,7)"},
+		{two, ` ("eu",7) `, "(eu,7)"},
+		{two, `("a ""b"", c",-7)`, `("a ""b"", c",-7)`},
+		{two, `(a\\,7)`, `("a\\",7)`},
+		{two, `(,7)`, `(,7)`},
+		{two, `("",7)`, `("",7)`},
+	} {
+		keys, err := ReadKey(c.v, c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := Shown(c.v, keys); got != c.shown {
+			t.Errorf("%s: %s", c.text, got)
+		}
+		again, err := ReadKey(c.v, c.shown)
+		if err != nil || string(spelling(c.v, again)) != string(spelling(c.v, keys)) {
+			t.Errorf("%s: %v, %v", c.shown, again, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"eu,7": "malformed row", "(eu,7": "malformed row", `("eu,7)`: "malformed row", "((eu),7)": "malformed row",
+		"(eu)": "has 2 columns", "(eu,7,8)": "has 2 columns", "(eu,seven)": "invalid input syntax",
+	} {
+		if _, err := ReadKey(two, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

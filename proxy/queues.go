@@ -55,7 +55,7 @@ func wantsOf(state *judge.State, snap *directory.Snapshot) (out []queues.Want) {
 	const waiting = 1 // so many backends of a shard wait for locks, on average
 	for i := range state.Findings {
 		f := &state.Findings[i]
-		t, ok := keyTarget(f, snap)
+		t, ok := foundKey(f, snap)
 		if !ok || f.Verdict != verdict.Hot && f.Verdict != verdict.Warm {
 			continue
 		}
@@ -77,21 +77,19 @@ func wantsOf(state *judge.State, snap *directory.Snapshot) (out []queues.Want) {
 	return out
 }
 
-// keyTarget names the key of a finding, if its whole value is known: hashes of keys are not unique.
-func keyTarget(f *verdict.Finding, snap *directory.Snapshot) (t throttle.Target, ok bool) {
+// foundKey names the key of a finding, if its whole value is known: hashes of keys are not unique.
+func foundKey(f *verdict.Finding, snap *directory.Snapshot) (t throttle.Target, ok bool) {
 	if f.Kind != verdict.Key || !f.Known || len(f.Value) >= maxValue || strings.HasSuffix(f.Value, "…") {
 		return t, false
 	}
 	at := slices.IndexFunc(snap.Tables, func(t directory.Table) bool {
-		return t.Database == f.Database && t.Kind == directory.Sharded && t.Colocation() == f.Group && len(t.Columns) == 1
+		return t.Database == f.Database && t.Kind == directory.Sharded && t.Colocation() == f.Group
 	})
 	if at < 0 {
 		return t, false
 	}
-	return throttle.Target{
-		Kind: throttle.Key, Database: f.Database, Name: snap.Tables[at].Schema + "." + snap.Tables[at].Name, Group: f.Group, ID: f.ID, Value: []byte(f.Value),
-		Shown: console.Printable(f.Value),
-	}, true
+	t, err := keyTarget(&snap.Tables[at], f.Value, snap.BucketCount)
+	return t, err == nil && t.ID == f.ID
 }
 
 // Queues implements console.Source.

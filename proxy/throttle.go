@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"weft/console"
-	"weft/datum"
 	"weft/directory"
 	"weft/executor"
 	"weft/heat/throttle"
@@ -62,8 +61,11 @@ func (a adminSource) Throttles(ctx context.Context, values bool) []console.Throt
 		}
 		t := console.Throttle{
 			ID: r.ID, Kind: string(target.Kind), Target: console.Printable(target.Words()), Database: target.Database, Class: string(r.Class), Allows: r.Limit.Words(), Below: r.Below,
-			MaxWait: float64(r.MaxWait) / 1e6, Mode: string(r.Mode), Origin: string(r.Origin), Reason: console.Printable(r.Reason), By: r.By, Created: r.Created, Expires: time.Now().Add(time.Until(r.Ends)),
+			MaxWait: float64(r.MaxWait) / 1e6, Mode: string(r.Mode), Origin: string(r.Origin), Reason: console.Printable(r.Reason), By: r.By, Created: r.Created,
 			Demand: r.Figures.Demand, Passed: r.Figures.Passed, Delayed: r.Figures.Delayed, Refused: r.Figures.Refused, DelayP99: r.Figures.DelayP99,
+		}
+		if !r.Ends.IsZero() {
+			t.Expires = time.Now().Add(time.Until(r.Ends))
 		}
 		switch target.Kind {
 		case throttle.User:
@@ -325,30 +327,14 @@ func (c throttleMaker) key(schema, name, value string) (t throttle.Target, err e
 	if d == nil || d.Kind != directory.Sharded {
 		return t, pgerr.New(pgerr.WrongObjectType, "%q is not a sharded table", name).WithHint("SELECT * FROM weft.tables lists the sharded tables.")
 	}
-	v, err := d.NewVindex(c.snap.BucketCount)
-	if err != nil {
-		return t, err
-	}
-	columns := v.Columns()
-	if len(columns) != 1 {
-		return t, pgerr.New(pgerr.FeatureNotSupported, "the shard key of %q has %d columns, and throttles know keys of one", name, len(columns)).
-			WithHint("weft.heat has the bucket of the key: throttle that.")
-	}
-	key, err := columns[0].Store(datum.Literal([]byte(value)))
-	if err != nil {
-		if e := (*datum.Error)(nil); errors.As(err, &e) && e.Verdict != datum.Invalid {
-			return t, pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell which value of type %s this is: %s", d.Columns[0].TypeName, e.Reason).
-				WithHint("Write it in a form that no setting changes the meaning of.")
-		}
-		return t, pgerr.New("22P02", "invalid input syntax for type %s: %q", d.Columns[0].TypeName, value)
-	}
-	id, spelled, err := executor.NameKey(v, []datum.Key{key})
-	if err != nil {
-		return t, err
-	}
-	return throttle.Target{
-		Kind: throttle.Key, Database: c.database, Name: schema + "." + name, Group: d.Colocation(), ID: id, Value: spelled, Shown: shorten(console.Printable(string(spelled))),
-	}, nil
+	return keyTarget(d, value, c.snap.BucketCount)
+}
+
+// keyTarget names a key of a table as people write it.
+func keyTarget(d *directory.Table, value string, buckets int) (throttle.Target, error) {
+	t, err := executor.KeyTarget(d, value, buckets)
+	t.Shown = shorten(console.Printable(t.Shown))
+	return t, err
 }
 
 // shorten cuts a value for people.

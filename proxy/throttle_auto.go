@@ -75,7 +75,7 @@ func (c *culprits) keys(shard *verdict.Finding) (out []throttle.Hot) {
 		if f.Kind != verdict.Key || f.Verdict != verdict.Hot || f.On != shard.On || f.Share < throttleShare {
 			continue
 		}
-		target, ok := keyTarget(f, c.snap)
+		target, ok := foundKey(f, c.snap)
 		if !ok {
 			continue
 		}

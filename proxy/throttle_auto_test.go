@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weft/directory"
+	"weft/executor"
 	"weft/heat"
 	"weft/heat/verdict"
 )
@@ -31,9 +32,21 @@ func TestCulprits(t *testing.T) {
 	table := directory.Table{
 		Database: "app", Schema: "public", Name: "acct", Kind: directory.Sharded, Columns: []directory.Column{{Name: "id", Type: 20, TypeName: "bigint", Mod: -1}}, Vindex: directory.Vindex{Kind: "hash"},
 	}
+	seven, err := executor.KeyTarget(&table, "7", 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := directory.Table{
+		Database: "app", Schema: "public", Name: "entry", Kind: directory.Sharded, Vindex: directory.Vindex{Kind: "composite", Params: map[string]any{"bits": "8"}},
+		Columns: []directory.Column{{Name: "id", Type: 20, TypeName: "bigint", Mod: -1}, {Name: "day", Type: 25, TypeName: "text", Mod: -1}},
+	}
+	both, err := executor.KeyTarget(&pair, "(7,monday)", 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	saturated := verdict.Finding{Object: verdict.Object{Kind: verdict.Shard, Shard: "a"}, Verdict: verdict.Saturated, On: "a", Wait: 50}
 	key := verdict.Finding{
-		Object:  verdict.Object{Kind: verdict.Key, Database: "app", Group: table.Colocation(), ID: 7},
+		Object:  verdict.Object{Kind: verdict.Key, Database: "app", Group: table.Colocation(), ID: seven.ID},
 		Verdict: verdict.Hot, On: "a", Class: verdict.Read, Share: 0.4, Calls: 900, Value: "7", Known: true,
 	}
 	statement := verdict.Finding{
@@ -49,13 +62,15 @@ func TestCulprits(t *testing.T) {
 		return f
 	}
 	of := func(facts *verdict.Facts, found ...verdict.Finding) string {
-		return culpritsOf(culprits{facts: facts, found: found, snap: &directory.Snapshot{Tables: []directory.Table{table}}, exempt: func(user string) bool { return user == "boss" }})
+		return culpritsOf(culprits{facts: facts, found: found, snap: &directory.Snapshot{BucketCount: 64, Tables: []directory.Table{table, pair}}, exempt: func(user string) bool { return user == "boss" }})
 	}
 	with := func(f verdict.Finding, change func(*verdict.Finding)) verdict.Finding { change(&f); return f }
 	two := work(entry("web", "a", 6e7), entry("report", "a", 3e7), entry("web", "b", 9e9))
 	id := statementID("select 1")
 	for i, x := range []struct{ got, want string }{
 		{of(two, key, saturated, statement), "key 7 of acct read 0.40 900"},
+		{of(two, saturated, with(key, func(f *verdict.Finding) { f.Group, f.ID, f.Value = pair.Colocation(), both.ID, "(7,monday)" })), "key (7,monday) of entry read 0.40 900"},
+		{of(two, saturated, with(key, func(f *verdict.Finding) { f.Group, f.ID, f.Value = pair.Colocation(), both.ID, "(7,tuesday)" })), "user web any 0.60 600"},
 		{of(two, key), ""},
 		{of(two, key, with(saturated, func(f *verdict.Finding) { f.Wait = 1 })), "key 7 of acct read 0.40 900 calm"},
 		{of(two, saturated, with(key, func(f *verdict.Finding) { f.Known = false })), "user web any 0.60 600"},
