@@ -32,6 +32,8 @@ type Cluster struct {
 	Directory string `yaml:"directory"`
 	// Tables in the order in which they are to be declared.
 	Tables []Table `yaml:"tables"`
+	// Throttles are all that have no end. Absent: as they are.
+	Throttles []Throttle `yaml:"throttles"`
 }
 
 // Shard declares a directory.Shard.
@@ -95,6 +97,7 @@ func (c Cluster) problems(s *directory.Snapshot) Problems {
 		}
 	}
 	c.tableProblems(&ps)
+	c.throttleProblems(&ps)
 	if err := s.Validate(); err != nil {
 		for _, e := range each(err) {
 			var p *directory.Problem

@@ -7,7 +7,7 @@ import (
 )
 
 // Throttles is the ability of a Store to keep throttles. Each ends by itself when its time is over, even if
-// no process lives that knows of it.
+// no process lives that knows of it. One that is declared has no end, until it is dropped.
 type Throttles interface {
 	// PutThrottle stores the throttle that fn returns, for as long as it lasts, and returns it as stored. fn
 	// gets all that are stored now, and runs again if another writer came first. A throttle without an

@@ -80,6 +80,9 @@ func keys(v reflect.Value, path string, into map[string]string) {
 }
 
 func value(v reflect.Value) string {
+	if (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil() {
+		return ""
+	}
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		// 10m0s is written 10m.

@@ -131,25 +131,37 @@ func Shown(v vindex.Vindex, keys []datum.Key) string {
 		}
 		return string(appendShown(nil, keys[0], columns[0].Type))
 	}
-	out := []byte{'('}
+	fields := make([]*string, len(keys))
 	for i, k := range keys {
+		if !k.IsNull() {
+			text := string(appendShown(nil, k, columns[i].Type))
+			fields[i] = &text
+		}
+	}
+	return Row(fields)
+}
+
+// Row writes values as a row that ReadKey reads, nil for NULL.
+func Row(fields []*string) string {
+	out := []byte{'('}
+	for i, f := range fields {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if !k.IsNull() {
-			out = appendField(out, appendShown(nil, k, columns[i].Type))
+		if f != nil {
+			out = appendField(out, *f)
 		}
 	}
 	return string(append(out, ')'))
 }
 
 // appendField appends a value of a row, in double quotes if need be.
-func appendField(dst, value []byte) []byte {
-	if len(value) > 0 && !strings.ContainsAny(string(value), "(),\"\\ \t\n\r\v\f") {
+func appendField(dst []byte, value string) []byte {
+	if value != "" && !strings.ContainsAny(value, "(),\"\\ \t\n\r\v\f") {
 		return append(dst, value...)
 	}
 	dst = append(dst, '"')
-	for _, c := range value {
+	for _, c := range []byte(value) {
 		if c == '"' || c == '\\' {
 			dst = append(dst, c)
 		}

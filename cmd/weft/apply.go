@@ -12,6 +12,7 @@ import (
 
 	"weft/config"
 	"weft/directory"
+	"weft/heat/throttle"
 	"weft/server"
 )
 
@@ -63,7 +64,10 @@ is asked by the proxies before they use it.
   tables:
     - {database: app, table: public.customers, columns: [id]}
     - {database: app, table: public.accounts, columns: [tenant], vindex: lookup_unique, name: tenants}
-    - {database: app, table: public.products, reference: true}`,
+    - {database: app, table: public.products, reference: true}
+  throttles:                    # limits without an end; those that the file does not list any more go
+    - {username: report, share: 0.1, below: high}
+    - {database: app, table: public.accounts, key: 42, rate: 200/s}`,
 		Example: `  weft apply -c weft.yaml -f cluster.yaml --dry-run
   weft apply -c weft.yaml -f cluster.yaml
   weft apply -c weft.yaml -f cluster.yaml --proxy postgres://app@127.0.0.1:6432
@@ -125,6 +129,8 @@ type applying struct {
 func (a *applying) run(ctx context.Context) error {
 	var changes []string
 	var tables []config.Table
+	var rules []throttle.Rule
+	var later []string
 	var jobs applied
 	hosts, err := a.identify(ctx)
 	if err != nil {
@@ -142,6 +148,9 @@ func (a *applying) run(ctx context.Context) error {
 		}
 		// Before anything is stored: a mistake in a table stops all of it.
 		if tables, err = a.want.Undeclared(next); err != nil {
+			return nil, err
+		}
+		if rules, later, err = a.want.Rules(next); err != nil {
 			return nil, err
 		}
 		if a.pinned = nil; old == nil {
@@ -164,7 +173,11 @@ func (a *applying) run(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
-	for _, c := range slices.Concat(changes, jobs.outlook, jobs.running) {
+	limits, err := a.limit(ctx, rules)
+	if err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(changes, jobs.outlook, jobs.running, limits.lines) {
 		fmt.Fprintln(a.out, c)
 	}
 	if !a.dryRun {
@@ -179,8 +192,13 @@ func (a *applying) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if !a.dryRun {
+		if err := limits.apply(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
-	case len(changes) == 0 && len(tables) == 0:
+	case len(changes) == 0 && len(tables) == 0 && len(limits.lines) == 0:
 		fmt.Fprintln(a.out, "nothing to change")
 	case a.dryRun && len(tables) == 0:
 		fmt.Fprintln(a.out, "not applied: this was a dry run")
@@ -192,7 +210,10 @@ func (a *applying) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.declare(ctx, tables)
+	if err := a.declare(ctx, tables); err != nil {
+		return err
+	}
+	return a.limitDeclared(ctx, later)
 }
 
 // shutGate makes atomic reads stop before transactions stop to take the locks they

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weft/directory"
 	"weft/directory/embedded"
+	"weft/heat/throttle"
 )
 
 // declarer speaks for a proxy: it takes each statement, lets declare do what a
@@ -217,5 +219,93 @@ func checkStatus(t *testing.T, e *embedded.Server, store interface {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("status has no %s:\n%s", want, out)
 		}
+	}
+}
+
+// Throttles of a file are made, changed and ended by weft apply, which says so first; those of users stay.
+func TestApplyThrottles(t *testing.T) {
+	e := testEtcd(t, "127.0.0.1:0")
+	store, err := e.Store("main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cluster = "bucket_count: 64\nshards: [{name: a, hosts: ['127.0.0.1:1']}]\n"
+	apply := func(text string, more ...string) (int, string, string) {
+		t.Helper()
+		return weft(t, append([]string{"apply", "-f", write(t, "cluster.yaml", cluster+text), "--etcd", e.Endpoint(), "--cluster", "main"}, more...)...)
+	}
+	says := func(text, want string, more ...string) {
+		t.Helper()
+		if code, out, errs := apply(text, more...); code != 0 || unasked(errs) != "" || !strings.HasSuffix(out, want) {
+			t.Errorf("exit code %d, stderr %q\n got %s\nwant %s", code, errs, out, want)
+		}
+	}
+	stored := func() (out []throttle.Rule) {
+		t.Helper()
+		out, err := store.Throttles(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	const user = "throttles: [{username: report, share: 0.1}]\n"
+	says(user, "+ throttle of user report: 10 % of a shard\nnot applied: this was a dry run\n", "--dry-run")
+	if list := stored(); len(list) != 0 {
+		t.Errorf("a dry run: %+v", list)
+	}
+	if code, out, errs := apply(user); code != 0 || !strings.Contains(out, "+ throttle of user report: 10 % of a shard\n") {
+		t.Errorf("%d, %s, %s", code, out, errs)
+	}
+	list := stored()
+	if len(list) != 1 || list[0].Origin != throttle.Declared || list[0].Lasts != 0 || list[0].By != "weft apply" {
+		t.Fatalf("%+v", list)
+	}
+	id := list[0].ID
+	says(user, "nothing to change\n")
+	says("", "nothing to change\n")
+	manual, err := store.PutThrottle(t.Context(), func([]throttle.Rule) (throttle.Rule, error) {
+		r := list[0]
+		r.ID, r.Origin, r.Lasts = 0, throttle.Manual, time.Hour
+		return r, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says("throttles: [{username: report, share: 0.2}]\n", "~ throttle of user report: 20 % of a shard\n")
+	if list := stored(); len(list) != 2 || list[0].ID != id || list[0].Limit.Share != 0.2 {
+		t.Errorf("%+v", list)
+	}
+	// A key comes with its table, of several columns too.
+	const keys = "throttles: [{database: app, table: orders, key: [7, 'a \"b\"'], rate: 5}]\n"
+	says(keys, "- throttle of user report: 20 % of a shard\nthe throttle of a key of orders in database app comes when the table is sharded: apply the file again\n")
+	table := directory.Table{
+		Database: "app", Schema: "public", Name: "orders", Kind: directory.Sharded, Vindex: directory.Vindex{Kind: "composite", Params: map[string]any{"bits": "8"}},
+		Columns: []directory.Column{{Name: "id", Type: 20, TypeName: "bigint", Mod: -1}, {Name: "day", Type: 25, TypeName: "text", Mod: -1}},
+	}
+	if _, err := store.Update(t.Context(), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		next.PutTable(table)
+		return next, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	says(keys, `+ throttle of key (7,"a ""b""") of orders in database app: 5/s`+"\n")
+	for text, want := range map[string]string{
+		"key: [7]":          "throttles[0]: the shard key has 2 columns",
+		"key: 7":            "throttles[0]: malformed row",
+		"key: [seven, day]": "throttles[0]: invalid input syntax for type bigint",
+	} {
+		if code, _, errs := apply("throttles: [{database: app, table: orders, " + text + ", rate: 5}]\n"); code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%s: %d, %s", text, code, errs)
+		}
+	}
+	// What is exported is what was applied.
+	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "main", "-o", "yaml")
+	if code, out, errs := weft(t, "apply", "-f", write(t, "cluster.yaml", out), "--etcd", e.Endpoint(), "--cluster", "main"); code != 0 || out != "nothing to change\n" {
+		t.Errorf("%d, %s, %s", code, out, errs)
+	}
+	says("throttles: []\n", `- throttle of key (7,"a ""b""") of orders in database app: 5/s`+"\n")
+	if list := stored(); len(list) != 1 || list[0].ID != manual.ID {
+		t.Errorf("%+v", list)
 	}
 }

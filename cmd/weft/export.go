@@ -9,6 +9,7 @@ import (
 
 	"weft/config"
 	"weft/directory"
+	"weft/heat/throttle"
 )
 
 // exported is a cluster.yaml with all that the directory says of where rows are.
@@ -20,6 +21,7 @@ type exported struct {
 	Shards      []exportedShard  `yaml:"shards"`
 	Pins        []exportedPin    `yaml:"pins,omitempty"`
 	Tables      []map[string]any `yaml:"tables,omitempty"`
+	Throttles   []map[string]any `yaml:"throttles,omitempty"`
 	// Directory restores an empty directory; else it is not looked at.
 	Directory string `yaml:"directory"`
 }
@@ -64,6 +66,17 @@ func export(ctx context.Context, store directory.Store, w io.Writer) error {
 	}
 	for i := range snap.Tables {
 		out.Tables = append(out.Tables, config.Describe(&snap.Tables[i]))
+	}
+	if limits, ok := store.(directory.Throttles); ok {
+		rules, err := limits.Throttles(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range rules {
+			if rules[i].Origin == throttle.Declared {
+				out.Throttles = append(out.Throttles, config.DescribeThrottle(&rules[i]))
+			}
+		}
 	}
 	return yaml.NewEncoder(w).Encode(out)
 }

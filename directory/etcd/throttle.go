@@ -22,7 +22,7 @@ import (
 var _ directory.Throttles = (*Store)(nil)
 
 // Where throttles are, below the prefix, by their number; and the key that holds the last number. A
-// throttle has a lease of its own, which ends with it.
+// throttle that ends has a lease of its own, which ends with it.
 const (
 	throttleKeys   = "throttles/"
 	throttleNumber = "throttle-number"
@@ -63,15 +63,17 @@ func (s *Store) putThrottle(ctx context.Context, r throttle.Rule, last, revision
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	lease, err := s.client.Grant(ctx, max(1, int64(math.Ceil(r.Lasts.Seconds()))))
-	if err != nil {
-		return r, s.wrap("put throttle", err)
+	lease := &clientv3.LeaseGrantResponse{ID: clientv3.NoLease}
+	if r.Origin != throttle.Declared {
+		if lease, err = s.client.Grant(ctx, max(1, int64(math.Ceil(r.Lasts.Seconds())))); err != nil {
+			return r, s.wrap("put throttle", err)
+		}
 	}
 	put, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.cfg.Prefix+throttleNumber), "=", revision)).Then(
 		clientv3.OpPut(s.cfg.Prefix+throttleNumber, strconv.FormatInt(last, 10)),
 		clientv3.OpPut(s.throttleKey(r.ID), string(value), clientv3.WithLease(lease.ID)),
 	).Commit()
-	if err != nil || !put.Succeeded {
+	if lease.ID != clientv3.NoLease && (err != nil || !put.Succeeded) {
 		// Else the lease runs out by itself.
 		_, _ = s.client.Revoke(context.WithoutCancel(ctx), lease.ID)
 	}
@@ -98,6 +100,9 @@ func (s *Store) DropThrottle(ctx context.Context, id int64) (bool, error) {
 		return false, s.wrap("drop throttle", err)
 	}
 	for _, kv := range resp.PrevKvs {
+		if kv.Lease == 0 {
+			continue
+		}
 		_, _ = s.client.Revoke(ctx, clientv3.LeaseID(kv.Lease)) // else it runs out by itself, and ends nothing
 	}
 	return resp.Deleted > 0, nil
@@ -215,7 +220,7 @@ func (w *throttleWatch) tell(ctx context.Context) error {
 		switch end := w.ends[r.ID]; {
 		case end.revision == r.Revision:
 			r.Left = end.at.Sub(now)
-		case w.ends == nil:
+		case w.ends == nil && r.Origin != throttle.Declared:
 			if r.Left, err = w.store.leftOf(ctx, r); err != nil {
 				return err
 			}

@@ -155,6 +155,27 @@ func testThrottleEnds(t *testing.T, store directory.Store) {
 	}
 }
 
+// A throttle that is declared has no end, and is dropped as others are.
+func testThrottleDeclared(t *testing.T, store directory.Store) {
+	s := throttles(t, store)
+	r := aThrottle("report", 0)
+	r.Origin = throttle.Declared
+	got := put(t, s, r)
+	w := watchThrottles(t, s)
+	if seen, ok := w.get(got.ID); !ok || seen.Lasts != 0 || seen.Origin != throttle.Declared {
+		t.Errorf("%+v", seen)
+	}
+	r.ID, r.Limit.Rate = got.ID, 6
+	if again := put(t, s, r); again.ID != got.ID || again.Revision <= got.Revision {
+		t.Errorf("%+v", again)
+	}
+	eventually(t, "the watch tells of the new limit", func() bool { seen, _ := w.get(got.ID); return seen.Limit.Rate == 6 })
+	if ok, err := s.DropThrottle(t.Context(), got.ID); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	eventually(t, "the watch tells of none", func() bool { return len(w.ids()) == 0 })
+}
+
 // Writers come one after the other: each sees what those before have stored, so a bound holds.
 func testThrottleBound(t *testing.T, store directory.Store) {
 	s := throttles(t, store)

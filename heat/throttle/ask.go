@@ -133,7 +133,7 @@ func (l *Live) Refused(now time.Time) *pgerr.Error {
 
 // refusal is what a client is told at a time, if trying again makes sense after so long.
 func (l *Live) refusal(again time.Duration, now time.Time) *pgerr.Error {
-	left := max(l.Ends.Sub(now), 0)
+	left := l.left(now)
 	again = max(min(again, left), time.Millisecond)
 	l.state.mu.Lock()
 	demand := l.state.perSec
@@ -142,9 +142,13 @@ func (l *Live) refusal(again time.Duration, now time.Time) *pgerr.Error {
 	if l.Reason != "" {
 		why += ": " + l.Reason
 	}
+	end := "ends in " + duration(left)
+	if l.Ends.IsZero() {
+		end = "has no end"
+	}
 	e := pgerr.New(pgerr.ConfigurationLimitExceeded, "%s", l.sentence()).
-		WithDetail("Demand is %s per second. Throttle %d (%s) ends in %s. retry_after_ms=%d",
-			strconv.FormatFloat(math.Round(demand), 'f', -1, 64), l.ID, why, duration(left), again.Milliseconds()).
+		WithDetail("Demand is %s per second. Throttle %d (%s) %s. retry_after_ms=%d",
+			strconv.FormatFloat(math.Round(demand), 'f', -1, 64), l.ID, why, end, again.Milliseconds()).
 		WithHint("Try again after %s, and less often. weft.throttles has the limits in effect.", duration(again))
 	return e
 }

@@ -26,7 +26,7 @@ const (
 // Live is a rule in effect in this proxy. It is safe for concurrent use.
 type Live struct {
 	Rule
-	// Ends is when the rule ends, by the clock of this proxy.
+	// Ends is when the rule ends, by the clock of this proxy; zero for a rule without an end.
 	Ends  time.Time
 	state *state
 }
@@ -54,12 +54,15 @@ type state struct {
 // was counted goes on. The rule never ends later than before would, unless the directory has replaced it.
 func NewLive(r Rule, before *Live, metrics *Metrics, now time.Time) *Live {
 	l := &Live{Rule: r, Ends: now.Add(r.Left)}
+	if r.Origin == Declared {
+		l.Ends = time.Time{}
+	}
 	switch {
 	case before == nil || before.ID != r.ID || !before.Target.Same(&r.Target):
 		l.state = &state{part: 1, shards: map[string]*rate.Limiter{}, mean: 10, ticked: now, metrics: metrics.of(r.Origin, r.Target.Kind)}
 	case before.Revision == r.Revision:
 		l.state = before.state
-		if before.Ends.Before(l.Ends) {
+		if !l.Ends.IsZero() && before.Ends.Before(l.Ends) {
 			l.Ends = before.Ends
 		}
 	default:
@@ -72,7 +75,15 @@ func NewLive(r Rule, before *Live, metrics *Metrics, now time.Time) *Live {
 }
 
 // Over reports whether the rule has ended.
-func (l *Live) Over(now time.Time) bool { return !now.Before(l.Ends) }
+func (l *Live) Over(now time.Time) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) }
+
+// left is for how long the rule is in effect.
+func (l *Live) left(now time.Time) time.Duration {
+	if l.Ends.IsZero() {
+		return MaxLasts
+	}
+	return max(l.Ends.Sub(now), 0)
+}
 
 // SetPart gives this proxy a part of the cluster's limit, and says how many cores shards have.
 func (l *Live) SetPart(part float64, cores map[string]float64, now time.Time) {
@@ -138,7 +149,7 @@ func (l *Live) reserve(shards []string, now time.Time) (delay time.Duration, tak
 	defer s.mu.Unlock()
 	switch {
 	case l.Limit.Refuse:
-		return max(l.Ends.Sub(now), l.MaxWait) + time.Millisecond, nil
+		return max(l.left(now), l.MaxWait) + time.Millisecond, nil
 	case l.Limit.Rate != 0:
 		taken = append(taken, s.limiter.ReserveN(now, 1))
 	case l.Limit.Share != 0:

@@ -14,7 +14,7 @@ type Metric struct{ delayed, refused, wouldDelay, wouldRefuse atomic.Int64 }
 // NewMetrics returns counts of zero.
 func NewMetrics() *Metrics {
 	m := &Metrics{by: map[Origin]map[Kind]*Metric{}}
-	for _, o := range []Origin{Manual, Automatic} {
+	for _, o := range []Origin{Manual, Automatic, Declared} {
 		m.by[o] = map[Kind]*Metric{}
 		for _, k := range Kinds {
 			m.by[o][k] = &Metric{}

@@ -11,7 +11,7 @@ import (
 
 // The bounds of rules.
 const (
-	// MaxManual is how many rules of users there may be at a time.
+	// MaxManual is how many rules of users there may be at a time, those that are declared included.
 	MaxManual = 40
 	// MaxAutomatic is how many automatic rules a configuration may allow.
 	MaxAutomatic = 24
@@ -116,6 +116,7 @@ type Origin string
 const (
 	Manual    Origin = "manual"
 	Automatic Origin = "automatic"
+	Declared  Origin = "declared" // by a file: the rule has no end
 )
 
 // Limit is what those may do whom a rule concerns: exactly one field is set.
@@ -145,9 +146,20 @@ type Rule struct {
 	Reason  string        `json:"reason,omitempty"`
 	By      string        `json:"by,omitempty"` // the user who has made the rule
 	Created time.Time     `json:"created"`
-	Lasts   time.Duration `json:"lasts"`
+	Lasts   time.Duration `json:"lasts"` // 0 for a rule that is declared
 	// Raises is how often an automatic rule was raised since it was needed last.
 	Raises int `json:"raises,omitempty"`
+}
+
+// Room reports whether there is room for another rule of a user among those that are stored.
+func Room(stored []Rule) bool {
+	n := 0
+	for i := range stored {
+		if stored[i].Origin != Automatic {
+			n++
+		}
+	}
+	return n < MaxManual
 }
 
 // Validate reports what is wrong with a rule, for the client that makes it.
@@ -156,7 +168,9 @@ func (r *Rule) Validate() error {
 		return err
 	}
 	switch {
-	case r.Lasts <= 0 || r.Lasts > MaxLasts:
+	case r.Origin == Declared && r.Lasts != 0:
+		return invalid("a throttle that is declared has no end")
+	case r.Origin != Declared && (r.Lasts <= 0 || r.Lasts > MaxLasts):
 		return invalid("a throttle lasts longer than 0 s and at most 30 days, not %s", r.Lasts)
 	case r.MaxWait < 0 || r.MaxWait > MaxWait:
 		return invalid("max_wait is from 0 to %s, not %s", MaxWait, r.MaxWait)

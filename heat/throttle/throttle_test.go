@@ -172,6 +172,29 @@ func TestEnds(t *testing.T) {
 }
 
 // A rule that is observed counts what it would do, and does nothing.
+// A declared rule has no end, and says so.
+func TestDeclared(t *testing.T) {
+	r := aRule(func(r *Rule) { r.Limit, r.Origin, r.Lasts, r.Left = Limit{Refuse: true}, Declared, 0, 0 })
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	l := NewLive(r, nil, NewMetrics(), now)
+	l = NewLive(r, l, NewMetrics(), now.Add(time.Hour))
+	if later := now.Add(20 * 365 * 24 * time.Hour); l.Over(later) || len(Without([]*Live{l}, later)) != 1 {
+		t.Error("it has ended")
+	}
+	if e := l.Refused(now); !strings.Contains(e.Detail, "(declared) has no end") {
+		t.Errorf("%s", e.Detail)
+	}
+	if r.Lasts = time.Hour; r.Validate() == nil {
+		t.Error("one with an end is declared")
+	}
+	if r.Origin, r.Lasts = Manual, 0; r.Validate() == nil {
+		t.Error("one of a user has no end")
+	}
+}
+
 func TestObserve(t *testing.T) {
 	m := NewMetrics()
 	l := NewLive(aRule(func(r *Rule) { r.Mode, r.Limit.Rate = Observe, 10 }), nil, m, start)

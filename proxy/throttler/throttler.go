@@ -192,14 +192,8 @@ func (t *Throttler) Put(ctx context.Context, r throttle.Rule) (int64, error) {
 		return 0, err
 	}
 	return t.store(ctx, func(now []throttle.Rule) (throttle.Rule, error) {
-		manual := 0
-		for i := range now {
-			if now[i].Origin == throttle.Manual {
-				manual++
-			}
-		}
-		if manual >= throttle.MaxManual {
-			return r, pgerr.New(pgerr.ProgramLimitExceeded, "there are %d throttles already, and not more at a time", manual).
+		if !throttle.Room(now) {
+			return r, pgerr.New(pgerr.ProgramLimitExceeded, "there are %d throttles already, and not more at a time", throttle.MaxManual).
 				WithHint("SELECT weft.unthrottle(id) ends one. weft.throttles has the ids.")
 		}
 		return r, nil
