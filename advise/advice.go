@@ -31,6 +31,8 @@ type Candidate struct {
 	Key string `json:"key"`
 	// Sharded are the columns that tables would be sharded by.
 	Sharded []Ref `json:"sharded"`
+	// Second are the second columns of keys of two columns.
+	Second []Ref `json:"second,omitempty"`
 	// Reference are the tables that every shard would have a copy of, and Home those that would stay
 	// where they are.
 	Reference []string `json:"reference"`
@@ -111,7 +113,8 @@ func New(in *Input) (*Advice, error) {
 		}
 	}
 	of := map[*Candidate]*domain{}
-	for _, d := range w.domains() {
+	domains := w.domains()
+	for _, d := range domains {
 		c := w.try(d.name(), w.declare(d))
 		a.Candidates, of[c] = append(a.Candidates, c), d
 	}
@@ -121,6 +124,13 @@ func New(in *Input) (*Advice, error) {
 	slices.SortStableFunc(a.Candidates, better)
 	for i, c := range a.Candidates[:min(len(a.Candidates), maxImproved)] {
 		a.Candidates[i] = w.improve(c, of[c])
+		of[a.Candidates[i]] = of[c]
+	}
+	slices.SortStableFunc(a.Candidates, better)
+	for _, c := range slices.Clone(a.Candidates[:min(len(a.Candidates), maxComposed)]) {
+		if both := w.compose(c, of[c], domains); both != nil {
+			a.Candidates = append(a.Candidates, both)
+		}
 	}
 	slices.SortStableFunc(a.Candidates, better)
 	for _, c := range a.Candidates {
@@ -255,7 +265,7 @@ func (c *Candidate) count(w *work, sp *spread) {
 		}
 	}
 	for t, column := range c.hyp.keys {
-		if w.updates(Ref{t, column}) > 0 {
+		if w.updates(Ref{t, column})+w.updates(Ref{t, c.hyp.second[t]}) > 0 {
 			c.score *= 0.5
 			break
 		}

@@ -120,7 +120,7 @@ func TestChecksAndSalt(t *testing.T) {
 		"channel_id": {Distinct: 50, Common: []float64{0.4, 0.02}, Null: 0.01}, "id": {Distinct: -1, Correlation: 0.99}, "body": {Distinct: -0.5},
 	}}}
 	in := a.advise(t, 8)
-	at := slices.IndexFunc(in.Candidates, func(c *Candidate) bool { return c.shards("messages.channel_id") })
+	at := slices.IndexFunc(in.Candidates, func(c *Candidate) bool { return c.shards("messages.channel_id") && c.Second == nil })
 	c := in.Candidates[at]
 	for _, name := range []string{"values", "largest value", "never changes", "never NULL"} {
 		if k := check(c, name); k.OK || k.Detail == "" {
@@ -272,5 +272,35 @@ func TestMergeStats(t *testing.T) {
 	}
 	if s, id := o.Columns["s"], o.Columns["id"]; s.Distinct != 3 || !near(s.Common[0], 0.5) || id.Distinct != 400 {
 		t.Errorf("%+v, %+v", s, id)
+	}
+}
+
+// Where one value of the best column is too heavy, and reads by that column alone are many, a key of two columns comes first. What knows the first column
+// visits the shards of its run, what knows both visits one.
+func TestComposite(t *testing.T) {
+	a := &app{ddl: `CREATE TABLE visits (site_id bigint NOT NULL, visitor_id bigint NOT NULL, n bigint NOT NULL, PRIMARY KEY (site_id, visitor_id));`}
+	a.add(80_000, 0.1, "INSERT INTO visits (site_id, visitor_id, n) VALUES ($1, $2, $3)")
+	a.add(80_000, 0.1, "UPDATE visits SET n = n + $1 WHERE site_id = $2 AND visitor_id = $3")
+	a.add(2_000, 2, "SELECT sum(n) FROM visits WHERE site_id = $1")
+	name := catalog.Name{Schema: "public", Name: "visits"}
+	a.tables = map[catalog.Name]TableStats{name: {Rows: 1e7, Bytes: 1e9, Columns: map[string]ColumnStats{
+		"site_id": {Distinct: 500, Common: []float64{0.3, 0.02}}, "visitor_id": {Distinct: 1e6}, "n": {Distinct: 10},
+	}}}
+	in := a.advise(t, 8)
+	best := in.Candidates[0]
+	if best.Key != "visits.site_id, visits.visitor_id" || len(best.Second) != 1 || best.Second[0].String() != "visits.visitor_id" || best.Salt != nil {
+		t.Fatalf("%s", text(in))
+	}
+	if want := "SELECT weft.shard_table('visits', 'site_id, visitor_id', bits => '1');"; !slices.Equal(best.SQL, []string{want}) || len(best.Obstacles) != 0 {
+		t.Errorf("%v, %v", best.SQL, best.Obstacles)
+	}
+	if len(best.Scattered) != 1 || best.Scattered[0].Shards != 4 || best.WorstShard > 1.05 || best.WritesOneShard != 1 || !check(best, "largest value").OK {
+		t.Errorf("%+v", best)
+	}
+	// With an even first column, one column is enough.
+	c := a.tables[name].Columns
+	c["site_id"] = ColumnStats{Distinct: 1e5}
+	if best := a.advise(t, 8).Candidates[0]; best.Second != nil || best.Key != "visits.site_id" {
+		t.Errorf("%+v", best)
 	}
 }

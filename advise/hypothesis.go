@@ -3,6 +3,7 @@ package advise
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weft/catalog"
@@ -13,7 +14,10 @@ import (
 // hypothesis is how tables might be declared.
 type hypothesis struct {
 	// keys are the columns that tables are sharded by.
-	keys      map[catalog.Name]string
+	keys map[catalog.Name]string
+	// second are the second columns of the keys, nil for none, and bits how many bits of a place the first has then.
+	second    map[catalog.Name]string
+	bits      int
 	reference map[catalog.Name]bool
 	// declared are the tables as they are declared now, if the hypothesis is that all stays as it is.
 	declared []directory.Table
@@ -98,6 +102,10 @@ func (w *work) order(h *hypothesis) []directory.Table {
 			c := rel.Column(key)
 			d.Kind, d.Vindex = directory.Sharded, directory.Vindex{Kind: "hash"}
 			d.Columns = []directory.Column{{Name: key, Type: c.Base, TypeName: c.TypeName, Mod: c.Mod}}
+			if second := rel.Column(h.second[rel.Name]); second != nil {
+				d.Vindex = directory.Vindex{Kind: "composite", Params: map[string]any{"bits": strconv.Itoa(h.bits)}}
+				d.Columns = append(d.Columns, directory.Column{Name: second.Name, Type: second.Base, TypeName: second.TypeName, Mod: second.Mod})
+			}
 		} else if !h.reference[rel.Name] {
 			return
 		}

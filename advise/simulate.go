@@ -45,6 +45,7 @@ type outcome struct {
 type simulation struct {
 	w        *work
 	spread   *spread
+	bits     int // of the first column of a key of two; 0 for keys of one
 	plans    []*plan.Plan
 	outcomes []outcome
 	// keys counts recorded values of the key, by the work on them.
@@ -53,7 +54,7 @@ type simulation struct {
 
 // simulate plans all statements.
 func (w *work) simulate(h *hypothesis, sp *spread) *simulation {
-	s := &simulation{w: w, spread: sp, keys: map[uint64]float64{}}
+	s := &simulation{w: w, spread: sp, bits: h.bits, keys: map[uint64]float64{}}
 	env := w.environment(h)
 	for i := range w.statements {
 		st := &w.statements[i]
@@ -150,6 +151,9 @@ func (v *visitor) begin(values []recording.Value) {
 func (v *visitor) instances(list []plan.Instance) {
 	for i := range list {
 		in := &list[i]
+		if v.s.bits > 0 && len(in.Keys) == 2 && v.two(in.Keys) {
+			continue
+		}
 		sums, known := v.sums(in.Keys)
 		if !known && in.Lookup != nil {
 			sums, known = v.sums(in.Lookup.Keys)

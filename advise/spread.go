@@ -42,6 +42,9 @@ func (w *work) rowsOf(h *hypothesis) *spread {
 			continue
 		}
 		sp := c.spread(table.Rows)
+		if second, ok := table.Columns[h.second[t]]; ok {
+			sp = &spread{rest: 1, distinct: max(1, 1/max(sp.largest()*second.spread(table.Rows).largest(), 1e-12))}
+		}
 		if !found || sp.largest() > worst.largest() || sp.largest() == worst.largest() && sp.distinct < worst.distinct {
 			worst, found = sp, true
 		}

@@ -21,6 +21,9 @@ func (w *work) tell(c *Candidate, today *simulation) {
 		switch column, sharded := c.hyp.keys[rel.Name]; {
 		case sharded:
 			c.Sharded = append(c.Sharded, Ref{rel.Name, column})
+			if second := c.hyp.second[rel.Name]; second != "" {
+				c.Second = append(c.Second, Ref{rel.Name, second})
+			}
 		case c.hyp.reference[rel.Name]:
 			c.Reference = append(c.Reference, Display(rel.Name))
 		case w.usage[rel.Name].calls > 0:
@@ -32,7 +35,7 @@ func (w *work) tell(c *Candidate, today *simulation) {
 	w.transactions(c, today)
 	c.Checks = w.checks(c)
 	w.declarations(c)
-	if c.hyp.declared == nil {
+	if c.hyp.declared == nil && c.hyp.second == nil {
 		c.Salt = w.salt(c)
 	}
 }
@@ -110,7 +113,7 @@ func (w *work) checks(c *Candidate) []Check {
 	}
 	add("largest value", c.Largest < 1/(2*n), "%s of the %s, less than %s is wanted", percent(c.Largest), w.about(), percent(1/(2*n)))
 	var set, null, ordered []string
-	for _, r := range c.Sharded {
+	for _, r := range slices.Concat(c.Sharded, c.Second) {
 		if w.updates(r) > 0 {
 			set = append(set, r.String())
 		}
@@ -207,12 +210,15 @@ func (w *work) statementFor(n catalog.Name, d *directory.Table) string {
 		return "SELECT weft.unshard_table(" + table + "); SELECT weft.reference_table(" + table + ");"
 	}
 	key := quote.Literal(word(d.Columns[0].Name))
+	if len(d.Columns) > 1 {
+		key = fmt.Sprintf("%s, bits => '%v'", quote.Literal(word(d.Columns[0].Name)+", "+word(d.Columns[1].Name)), d.Vindex.Params["bits"])
+	}
 	switch {
 	case at < 0:
 		return "SELECT weft.shard_table(" + table + ", " + key + ");"
 	case w.in.Declared[at].Kind == directory.Reference:
 		return "SELECT weft.unshard_table(" + table + "); SELECT weft.shard_table(" + table + ", " + key + ");"
-	case len(w.in.Declared[at].Columns) == 1 && w.in.Declared[at].Columns[0].Name == d.Columns[0].Name:
+	case len(w.in.Declared[at].Columns) == 1 && len(d.Columns) == 1 && w.in.Declared[at].Columns[0].Name == d.Columns[0].Name:
 		return ""
 	}
 	return "SELECT weft.alter_shard_key(" + table + ", " + key + ");"
