@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"weft/proxy/backup"
 	"weft/proxy/limiter"
+	"weft/proxy/pause"
 	"weft/proxy/queues"
+	"weft/proxy/roster"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 )
@@ -17,11 +20,9 @@ type keeper struct {
 	pulse     pulse
 	owns      owns
 	refreshed refreshed
-	unguarded pauses // databases whose tables could not be guarded
-	// belonging is which shards the servers say they are.
-	belonging belonging
-	// shares is how many of the shards' connections this proxy may take.
-	shares shares
+	unguarded pause.Pauses[string] // databases whose tables could not be guarded
+	// roster is which servers the shards are.
+	roster *roster.Roster
 	vigil  *vigil.Vigil // other proxies that may hang
 	// verdicts is what is found to be hot, and throttles is what is limited.
 	verdicts  verdicts
@@ -33,5 +34,6 @@ type keeper struct {
 	// outlook is what is found out more slowly than what is hot.
 	outlook outlook
 	guard   gateGuard
-	copies  copies
+	// copies are the copies of the directory on the shards.
+	copies *backup.Copies
 }

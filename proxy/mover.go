@@ -287,15 +287,14 @@ func (k *keeper) recoverMoves(ctx context.Context) {
 func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
 	now := time.Now()
 	for _, db := range k.s.register.turn(snap.Databases(), func(db string) bool {
-		return k.unguarded.due(ownKey{database: db}, now) && !k.s.mover.Guarded(snap, db)
+		return k.unguarded.Due(db, now) && !k.s.mover.Guarded(snap, db)
 	}) {
-		key := ownKey{database: db}
 		err := k.s.mover.GuardTables(ctx, snap, db)
 		if err == nil {
-			k.unguarded.done(key)
+			k.unguarded.Done(db)
 			continue
 		}
-		k.unguarded.failed(key, time.Now())
+		k.unguarded.Failed(db, time.Now())
 		if ctx.Err() == nil {
 			k.s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 		}

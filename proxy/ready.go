@@ -49,8 +49,8 @@ func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 			missing = append(missing, fmt.Sprintf("%s: %s", name, pgerr.From(err).Message))
 		}
 	}
-	if wrong := s.keeper.belonging.misplaced(snap); len(wrong) > 0 {
-		e := wrong[0].err
+	if wrong := s.keeper.roster.Misplaced(snap); len(wrong) > 0 {
+		e := wrong[0]
 		return missing, fmt.Errorf("%s (%s)", e.Message, strings.TrimSuffix(e.Detail, "."))
 	}
 	if up, want := len(snap.Shards)-len(missing), s.conf().ReadyShards; float64(up) < want*float64(len(snap.Shards)) {

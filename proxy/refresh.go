@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/proxy/pause"
 )
 
 // refreshed are the databases of shards whose schema weft this proxy has brought to its own
@@ -14,7 +15,7 @@ import (
 // old version may have a hole.
 type refreshed struct {
 	done   sync.Map
-	pauses pauses
+	pauses pause.Pauses[ownKey]
 }
 
 // refreshOwn brings schema weft of the databases of a shard up to date, each once.
@@ -22,17 +23,17 @@ func (k *keeper) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard
 	now := time.Now()
 	for _, database := range k.s.register.turn(snap.Databases(), func(database string) bool {
 		_, done := k.refreshed.done.Load(ownKey{shard, database})
-		return !done && k.refreshed.pauses.due(ownKey{shard, database}, now)
+		return !done && k.refreshed.pauses.Due(ownKey{shard, database}, now)
 	}) {
 		key := ownKey{shard, database}
 		if _, err := k.own(ctx, shard, database); err != nil {
-			k.refreshed.pauses.failed(key, time.Now())
+			k.refreshed.pauses.Failed(key, time.Now())
 			if ctx.Err() == nil {
 				k.s.log.Warn("schema weft could not be brought up to date", "shard", shard, "database", database, "err", err)
 			}
 			continue
 		}
 		k.refreshed.done.Store(key, true)
-		k.refreshed.pauses.done(key)
+		k.refreshed.pauses.Done(key)
 	}
 }

@@ -97,8 +97,8 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
 	s.register, s.keeper.s, s.moving.fences = newRegister(s), s, newFences(s)
-	s.moving.holds = newHolds(s)
-	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.verify, s.moving.fences, s.askService
+	s.moving.holds, s.keeper.roster, s.keeper.copies = newHolds(s), newRoster(s), newCopies(s)
+	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.roster.Verify, s.moving.fences, s.askService
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package proxy
+package roster
 
 import (
 	"context"
@@ -6,11 +6,6 @@ import (
 
 	"weft/directory"
 )
-
-// Proxies know each other through the directory, where each says how many connections to a
-// shard it may open. If the sum is more than a server has, each proxy takes no more than
-// its share: then sessions wait in a proxy's queue, in order, instead of knocking at a
-// server that is full.
 
 // shares is what this proxy knows of other proxies that want connections to the shards.
 type shares struct {
@@ -32,16 +27,33 @@ func share(room, own int, others []int) int {
 	return max(1, min(own, (room-room/8)*own/sum))
 }
 
-// look learns which other proxies there are, and takes the share that they leave.
-func (h *shares) look(ctx context.Context, s *Server) {
-	live, err := s.cfg.Directory.Proxies(ctx)
+// TakeShares learns which other proxies there are, and takes the share that they leave of each shard's
+// connections.
+func (r *Roster) TakeShares(ctx context.Context) {
+	live, err := r.cfg.Directory.Proxies(ctx)
 	if err != nil {
 		return // the last shares still hold
 	}
-	h.learn(live, s.cfg.Proxy, s.pool.Config().MaxPerShard)
-	snap := s.cfg.Snapshot()
+	r.shares.learn(live, r.cfg.Proxy, r.cfg.MaxPerShard())
+	snap := r.cfg.Snapshot()
 	for i := range snap.Shards {
-		h.set(s, snap.Shards[i].Name)
+		r.setShare(snap.Shards[i].Name)
+	}
+}
+
+// setShare holds this proxy to its share of a shard's connections, and warns if that is less
+// than the configuration says.
+func (r *Roster) setShare(shard string) {
+	room := r.servers.room(shard)
+	if room == 0 {
+		return
+	}
+	own := r.cfg.MaxPerShard()
+	n, news := r.shares.of(shard, room, own)
+	r.cfg.SetShare(shard, n)
+	if news {
+		r.cfg.Log.Warn("proxies may open more connections than a shard has: this one takes its share", "shard", shard,
+			"connections", room, "max_per_shard", own, "share", n)
 	}
 }
 
@@ -59,22 +71,6 @@ func (h *shares) learn(live []directory.Proxy, self string, own int) {
 		default:
 			h.wants = append(h.wants, own)
 		}
-	}
-}
-
-// set holds this proxy to its share of a shard's connections, and warns if that is less
-// than the configuration says.
-func (h *shares) set(s *Server, shard string) {
-	room := s.keeper.belonging.room(shard)
-	if room == 0 {
-		return
-	}
-	own := s.pool.Config().MaxPerShard
-	n, news := h.of(shard, room, own)
-	s.pool.SetShare(shard, n)
-	if news {
-		s.log.Warn("proxies may open more connections than a shard has: this one takes its share", "shard", shard,
-			"connections", room, "max_per_shard", own, "share", n)
 	}
 }
 
