@@ -10,6 +10,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/proxy/gate"
 	"weft/schema"
 	"weft/wire"
 )
@@ -34,18 +35,8 @@ const (
 	takeSnapshot = "SELECT 1"
 )
 
-const (
-	// gateFirst is how long a reader that shuts all gates at once waits before it opens all of
-	// them again: a transaction inside one gate may be waiting at another that the reader has
-	// shut, while the reader waits for that transaction.
-	gateFirst = 4 * time.Millisecond
-	// gateBound is how long a reader waits for each gate when it shuts them one after the other,
-	// in the order in which writers go through them. No circle of waits is possible then, but a
-	// transaction inside may belong to a proxy that has died.
-	gateBound = 250 * time.Millisecond
-	// gateTries is how often a reader tries to shut the gates.
-	gateTries = 8
-)
+// gateTries is how often a reader tries to shut the gates.
+const gateTries = 8
 
 // Values of weft.read.
 const (
@@ -161,7 +152,7 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 		return err
 	}
 	err = t.onLegs(legs, text)
-	stayedShut := t.s.srv.gates.leaveAll(held)
+	stayedShut := t.s.srv.gates.LeaveAll(held)
 	if err != nil {
 		return err
 	}
@@ -181,15 +172,15 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 
 // shutGates has the gates of all legs' shards shut at the same time. The caller must leave them.
 // A cancel request or a timeout of the client ends the wait.
-func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
+func (t *transaction) shutGates(legs []*leg) (held []*gate.Shutting, err error) {
 	for _, l := range legs {
 		if _, err := t.s.srv.keeper.own(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
 			return nil, err
 		}
 	}
-	var gates []ownKey
+	var gates []gate.Gate
 	for _, l := range slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return t.gateOrder(a.conn) - t.gateOrder(b.conn) }) {
-		gates = append(gates, ownKey{l.conn.Shard(), t.s.db.Name})
+		gates = append(gates, gate.Gate{Shard: l.conn.Shard(), Database: t.s.db.Name})
 	}
 	// Cancel requests are not sent to the backends meanwhile: the backends do nothing.
 	t.s.reach.trackConns(nil)
@@ -204,9 +195,9 @@ func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 			return nil, err
 		}
 		if try == 1 {
-			held, err = t.s.srv.gates.together(ctx, gates, gateFirst)
+			held, err = t.s.srv.gates.Together(ctx, gates, gate.First)
 		} else {
-			held, err = t.s.srv.gates.inTurn(ctx, gates, gateBound)
+			held, err = t.s.srv.gates.InTurn(ctx, gates, gate.Bound)
 		}
 		e := (*pgerr.Error)(nil)
 		switch {
@@ -230,7 +221,7 @@ func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 			select {
 			case <-ctx.Done():
 				return nil, cmp.Or(t.s.reach.interrupted(), context.Cause(ctx))
-			case <-time.After(time.Duration(rand.Int64N(int64(gateBound / 10)))):
+			case <-time.After(time.Duration(rand.Int64N(int64(gate.Bound / 10)))):
 			}
 		}
 	}

@@ -343,7 +343,7 @@ const maxReplay = 1000
 // it is the participant that has notified; else the home shard's if it has written, because what
 // cannot be prepared, such as temporary tables and cursors WITH HOLD, is there; else the first
 // in the snapshot's order: the deciding participant goes through its gate before the others, in
-// the order in which readers shut gates (see inTurn).
+// the order in which readers shut gates (see gate.Keeper.InTurn).
 func (t *transaction) ender() *pool.Conn {
 	b := &t.block
 	if b.twoPhase() && b.notifier != nil && b.wroteOn(b.notifier) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"weft/proxy/backup"
+	"weft/proxy/gate"
 	"weft/proxy/limiter"
 	"weft/proxy/pause"
 	"weft/proxy/queues"
@@ -33,7 +34,7 @@ type keeper struct {
 	limits *limiter.Limiter
 	// outlook is what is found out more slowly than what is hot.
 	outlook outlook
-	guard   gateGuard
+	guard   *gate.Guard // backends that hold a gate for too long
 	// copies are the copies of the directory on the shards.
 	copies *backup.Copies
 }

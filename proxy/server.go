@@ -18,6 +18,7 @@ import (
 	"weft/pool"
 	"weft/proxy/admit"
 	"weft/proxy/chronicle"
+	"weft/proxy/gate"
 	"weft/proxy/hub"
 	"weft/proxy/leftover"
 	"weft/proxy/peer"
@@ -51,7 +52,7 @@ type Server struct {
 
 	readiness readiness
 	service   *pool.Spares
-	gates     gatekeeper
+	gates     *gate.Keeper
 	// homeless lets clients log in while the home shard is down.
 	homeless homeless
 
@@ -105,7 +106,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.circle, s.asked = newCircle(s), peer.NewAsked(cfg.Secret, s.answer)
 	s.pool, s.service = p, pool.NewSpares(p)
-	s.gates = gatekeeper{dial: s.dialGate, spawn: func(f func()) { s.crew.Go(s.guarded("gates", f)) }}
+	s.gates = gate.New(gate.Config{Dial: s.dialGate, Spawn: func(f func()) { s.crew.Go(s.guarded("gates", f)) }})
+	s.keeper.guard = gate.NewGuard(gate.GuardConfig{Log: s.log, Dial: s.dialService})
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.memory.routers.New = func() any { return new(router) }

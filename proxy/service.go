@@ -6,6 +6,7 @@ import (
 
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/gate"
 	"weft/schema"
 	"weft/twopc"
 )
@@ -46,8 +47,8 @@ func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*
 }
 
 // dialGate returns the connection that shuts a gate.
-func (s *Server) dialGate(gate ownKey) (gateConn, error) {
-	c, err := s.dialSpare(s.ctx, gate.shard, gate.database, s.cfg.ServiceUser)
+func (s *Server) dialGate(at gate.Gate) (gate.Conn, error) {
+	c, err := s.dialSpare(s.ctx, at.Shard, at.Database, s.cfg.ServiceUser)
 	if err != nil {
 		return nil, err
 	}

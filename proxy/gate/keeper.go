@@ -1,4 +1,4 @@
-package proxy
+package gate
 
 import (
 	"context"
@@ -9,17 +9,6 @@ import (
 
 	"weft/pgerr"
 )
-
-// Gates are shut by weft's service connections, not by the backends of readers, so no other
-// role needs the right to a lock that keeps transactions out. Readers ask the gatekeeper to
-// shut the gates of their shards, take their snapshots, and leave. Readers that come together
-// share one shutting: a proxy uses one connection per gate, however many sessions read.
-//
-//	ask ──▶ keep: BEGIN, LOCK ──▶ shut ──▶ readers take snapshots ──▶ leave ──▶ keep: COMMIT ──▶ over
-//
-// A lock may be lost while a reader relies on it: its connection breaks, or its backend is
-// ended. So a reader that leaves asks the same transaction whether it has held the lock until
-// then.
 
 const (
 	// shutGate waits for the transactions inside and keeps others out. If the proxy hangs,
@@ -32,25 +21,39 @@ const (
 )
 
 const (
-	// gateJoin is for how long after a gate is shut further readers may join. Each reader that
-	// joins makes writers wait longer.
-	gateJoin = 2 * time.Millisecond
-	// gateRest is for how long a gate is left alone after a transaction inside has outlasted
-	// gateBound: a connection waiting for the lock keeps other transactions out, too.
-	gateRest = 100 * time.Millisecond
-	// gateDeaf is how long a shard may take to answer, in addition to the wait for the lock.
-	gateDeaf = time.Second
-	// gateLongest is how long a gate stays shut, whatever its readers do: one of their shards
-	// may hang.
-	gateLongest = 3 * time.Second
-	// gateStuck is when the shard itself opens the gate, if the proxy has not.
-	gateStuck = gateLongest + time.Second
+	// First is how long a reader that shuts all gates at once waits before it opens all of
+	// them again: a transaction inside one gate may be waiting at another that the reader has
+	// shut, while the reader waits for that transaction.
+	First = 4 * time.Millisecond
+	// Bound is how long a reader waits for each gate when it shuts them one after the other,
+	// in the order in which writers go through them. No circle of waits is possible then, but a
+	// transaction inside may belong to a proxy that has died.
+	Bound = 250 * time.Millisecond
 )
 
-var errGateOpened = errors.New("the gate was open again before all snapshots were taken")
+const (
+	// join is for how long after a gate is shut further readers may join. Each reader that
+	// joins makes writers wait longer.
+	join = 2 * time.Millisecond
+	// rest is for how long a gate is left alone after a transaction inside has outlasted
+	// Bound: a connection waiting for the lock keeps other transactions out, too.
+	rest = 100 * time.Millisecond
+	// deaf is how long a shard may take to answer, in addition to the wait for the lock.
+	deaf = time.Second
+	// longest is how long a gate stays shut, whatever its readers do: one of their shards
+	// may hang.
+	longest = 3 * time.Second
+	// stuck is when the shard itself opens the gate, if the proxy has not.
+	stuck = longest + time.Second
+)
 
-// gateConn is the connection that holds a gate's lock.
-type gateConn interface {
+var errOpened = errors.New("the gate was open again before all snapshots were taken")
+
+// Gate is the gate of a database of a shard.
+type Gate struct{ Shard, Database string }
+
+// Conn is the connection that holds a gate's lock.
+type Conn interface {
 	Exec(sql string) ([][]string, error)
 	// Abandon makes Exec return. It may be called from any goroutine.
 	Abandon()
@@ -58,18 +61,28 @@ type gateConn interface {
 	Terminate()
 }
 
-// gatekeeper shuts gates. There is one per proxy.
-type gatekeeper struct {
-	dial  func(gate ownKey) (gateConn, error)
-	spawn func(f func()) // runs f concurrently with the caller
-
-	mu    sync.Mutex
-	gates map[ownKey]*shutting // the gates that are shut or being shut
+// Config is what a Keeper needs. All fields are required.
+type Config struct {
+	// Dial returns a connection of the service user to a gate's database.
+	Dial func(gate Gate) (Conn, error)
+	// Spawn runs f concurrently with the caller.
+	Spawn func(f func())
 }
 
-// shutting is one period in which a gate is shut, from the first reader that asks to the last
+// Keeper shuts gates. There is one per proxy. Its methods may be called by several goroutines.
+type Keeper struct {
+	cfg Config
+
+	mu    sync.Mutex
+	gates map[Gate]*Shutting // the gates that are shut or being shut
+}
+
+// New returns a Keeper of gates that are all open.
+func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, gates: map[Gate]*Shutting{}} }
+
+// Shutting is one period in which a gate is shut, from the first reader that asks to the last
 // that leaves.
-type shutting struct {
+type Shutting struct {
 	bound time.Duration // how long to wait for the lock
 
 	shut chan struct{} // closed when the gate is shut or could not be shut
@@ -77,7 +90,7 @@ type shutting struct {
 	over chan struct{} // closed when the gate may be shut again
 	wake chan struct{} // a reader has left
 
-	// Guarded by the gatekeeper's mu.
+	// Guarded by the mu of the Keeper.
 	readers int
 	since   time.Time    // when the gate was shut
 	ends    bool         // no more readers may join
@@ -85,16 +98,16 @@ type shutting struct {
 	broken  error        // why the gate is no longer shut
 }
 
-// together shuts all gates at once and waits at most bound for them. Either all gates are shut,
+// Together shuts all gates at once and waits at most bound for them. Either all gates are shut,
 // or none is held.
-func (k *gatekeeper) together(ctx context.Context, gates []ownKey, bound time.Duration) ([]*shutting, error) {
-	asked, in := make([]*shutting, len(gates)), make([]bool, len(gates))
+func (k *Keeper) Together(ctx context.Context, gates []Gate, bound time.Duration) ([]*Shutting, error) {
+	asked, in := make([]*Shutting, len(gates)), make([]bool, len(gates))
 	for i, gate := range gates {
 		asked[i], in[i] = k.ask(gate, bound)
 	}
 	var first error
 	until := time.Now().Add(bound)
-	var held []*shutting
+	var held []*Shutting
 	for i, gate := range gates {
 		if first != nil {
 			if in[i] {
@@ -108,22 +121,22 @@ func (k *gatekeeper) together(ctx context.Context, gates []ownKey, bound time.Du
 		}
 	}
 	if first != nil {
-		k.leaveAll(held)
+		k.LeaveAll(held)
 		return nil, first
 	}
 	return held, nil
 }
 
-// inTurn shuts one gate after the other and waits at most bound for each. A transaction of
-// several shards goes through the gate of its first shard before it comes to any other (see
-// ender). So a transaction that has to wait for this reader at a later shard is behind the
+// InTurn shuts one gate after the other and waits at most bound for each. A transaction of
+// several shards goes through the gate of its first shard before it comes to any other (see ender
+// in package proxy). So a transaction that has to wait for this reader at a later shard is behind the
 // reader at its first shard, and keeps no one waiting. The server lets no transaction in that
 // comes after the reader, so the reader waits for the transactions inside only.
-func (k *gatekeeper) inTurn(ctx context.Context, gates []ownKey, bound time.Duration) (held []*shutting, err error) {
+func (k *Keeper) InTurn(ctx context.Context, gates []Gate, bound time.Duration) (held []*Shutting, err error) {
 	for _, gate := range gates {
 		sh, in := k.ask(gate, bound)
 		if sh, err = k.await(ctx, gate, sh, in, bound, time.Now().Add(bound)); err != nil {
-			k.leaveAll(held)
+			k.LeaveAll(held)
 			return nil, err
 		}
 		held = append(held, sh)
@@ -133,20 +146,17 @@ func (k *gatekeeper) inTurn(ctx context.Context, gates []ownKey, bound time.Dura
 
 // ask begins to shut a gate, or joins the readers that do. It returns false if the gate has to
 // be opened first.
-func (k *gatekeeper) ask(gate ownKey, bound time.Duration) (sh *shutting, in bool) {
+func (k *Keeper) ask(gate Gate, bound time.Duration) (sh *Shutting, in bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sh = k.gates[gate]
-	if sh != nil && (sh.ends || !sh.since.IsZero() && time.Since(sh.since) > gateJoin) {
+	if sh != nil && (sh.ends || !sh.since.IsZero() && time.Since(sh.since) > join) {
 		return sh, false
 	}
 	if sh == nil {
-		sh = &shutting{bound: bound, shut: make(chan struct{}), over: make(chan struct{}), wake: make(chan struct{}, 1)}
-		if k.gates == nil {
-			k.gates = map[ownKey]*shutting{}
-		}
+		sh = &Shutting{bound: bound, shut: make(chan struct{}), over: make(chan struct{}), wake: make(chan struct{}, 1)}
 		k.gates[gate] = sh
-		k.spawn(func() { k.keep(gate, sh) })
+		k.cfg.Spawn(func() { k.keep(gate, sh) })
 	}
 	sh.readers++
 	return sh, true
@@ -154,14 +164,14 @@ func (k *gatekeeper) ask(gate ownKey, bound time.Duration) (sh *shutting, in boo
 
 // await waits until the gate is shut for a reader that has asked for it with this bound, but
 // not past until.
-func (k *gatekeeper) await(ctx context.Context, gate ownKey, sh *shutting, in bool, bound time.Duration, until time.Time) (*shutting, error) {
+func (k *Keeper) await(ctx context.Context, gate Gate, sh *Shutting, in bool, bound time.Duration, until time.Time) (*Shutting, error) {
 	for {
 		event, patience, own := sh.over, time.Until(until), false
 		if in {
 			// A shutting with a longer bound may wait for a transaction that waits for this
 			// reader at another gate.
 			if event, own = sh.shut, sh.bound <= bound; own {
-				patience += gateDeaf
+				patience += deaf
 			}
 		}
 		timer := time.NewTimer(patience)
@@ -171,8 +181,8 @@ func (k *gatekeeper) await(ctx context.Context, gate ownKey, sh *shutting, in bo
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-timer.C:
-			if err = errLockTimeout(); own {
-				err = deaf(gate.shard)
+			if err = errBusy(); own {
+				err = errDeaf(gate.Shard)
 			}
 		}
 		timer.Stop()
@@ -193,7 +203,7 @@ func (k *gatekeeper) await(ctx context.Context, gate ownKey, sh *shutting, in bo
 
 // leave says that a reader no longer needs the gate. The channel gives nil if the gate has been
 // shut until then; the reader need not wait for it.
-func (k *gatekeeper) leave(sh *shutting) <-chan error {
+func (k *Keeper) leave(sh *Shutting) <-chan error {
 	answer := make(chan error, 1)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,9 +220,9 @@ func (k *gatekeeper) leave(sh *shutting) <-chan error {
 	return answer
 }
 
-// leaveAll leaves gates. stayedShut waits for the answers of the gates, and returns an error if
+// LeaveAll leaves gates. stayedShut waits for the answers of the gates, and returns an error if
 // one of them was not shut all the time.
-func (k *gatekeeper) leaveAll(held []*shutting) (stayedShut func() error) {
+func (k *Keeper) LeaveAll(held []*Shutting) (stayedShut func() error) {
 	answers := make([]<-chan error, len(held))
 	for i, sh := range held {
 		answers[i] = k.leave(sh)
@@ -229,36 +239,36 @@ func (k *gatekeeper) leaveAll(held []*shutting) (stayedShut func() error) {
 }
 
 // keep shuts a gate and opens it when all readers have left.
-func (k *gatekeeper) keep(gate ownKey, sh *shutting) {
+func (k *Keeper) keep(gate Gate, sh *Shutting) {
 	defer k.end(gate, sh)
-	c, err := k.dial(gate)
+	c, err := k.cfg.Dial(gate)
 	if err != nil {
 		k.isShut(sh, err)
 		return
 	}
 	defer func() { c.Terminate() }()
-	err = answered(c, sh.bound+gateDeaf, fmt.Sprintf(shutGate, max(sh.bound.Milliseconds(), 1), gateStuck.Milliseconds()))
+	err = answered(c, sh.bound+deaf, fmt.Sprintf(shutGate, max(sh.bound.Milliseconds(), 1), stuck.Milliseconds()))
 	k.isShut(sh, err)
 	if err == nil {
 		k.hold(sh, c)
 	}
-	if isBusy(err) && sh.bound > gateFirst {
+	if isBusy(err) && sh.bound > First {
 		_, _ = c.Exec("ROLLBACK")
-		time.Sleep(gateRest)
+		time.Sleep(rest)
 	}
 }
 
 // isShut tells the waiting readers that the gate is shut, or why it is not.
-func (k *gatekeeper) isShut(sh *shutting, err error) {
+func (k *Keeper) isShut(sh *Shutting, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sh.err, sh.since, sh.ends = err, time.Now(), err != nil
 	close(sh.shut)
 }
 
-// hold keeps the gate shut until all readers have left or gateLongest has passed.
-func (k *gatekeeper) hold(sh *shutting, c gateConn) {
-	longest := time.NewTimer(gateLongest)
+// hold keeps the gate shut until all readers have left or longest has passed.
+func (k *Keeper) hold(sh *Shutting, c Conn) {
+	longest := time.NewTimer(longest)
 	defer longest.Stop()
 	for {
 		late := false
@@ -280,7 +290,7 @@ func (k *gatekeeper) hold(sh *shutting, c gateConn) {
 		if last {
 			sql = openGate
 		}
-		err := answered(c, gateDeaf, sql)
+		err := answered(c, deaf, sql)
 		for _, answer := range left {
 			answer <- err
 		}
@@ -291,14 +301,14 @@ func (k *gatekeeper) hold(sh *shutting, c gateConn) {
 }
 
 // end says that a gate may be shut again. Readers that have not left yet have lost the gate.
-func (k *gatekeeper) end(gate ownKey, sh *shutting) {
+func (k *Keeper) end(gate Gate, sh *Shutting) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if sh.since.IsZero() { // no reader has been told anything: keep has panicked
-		sh.err = errGateOpened
+		sh.err = errOpened
 		close(sh.shut)
 	}
-	sh.ends, sh.broken = true, errGateOpened
+	sh.ends, sh.broken = true, errOpened
 	for _, answer := range sh.left {
 		answer <- sh.broken
 	}
@@ -308,10 +318,17 @@ func (k *gatekeeper) end(gate ownKey, sh *shutting) {
 }
 
 // answered runs a command that must be answered within d.
-func answered(c gateConn, d time.Duration, sql string) error {
+func answered(c Conn, d time.Duration, sql string) error {
 	defer time.AfterFunc(d, c.Abandon).Stop()
 	_, err := c.Exec(sql)
 	return err
+}
+
+// errBusy is the error of a reader that has waited too long for a gate: the one that PostgreSQL has for a lock.
+func errBusy() *pgerr.Error {
+	e := pgerr.New(pgerr.LockNotAvailable, "canceling statement due to lock timeout")
+	e.File, e.Routine = "postgres.c", "ProcessInterrupts"
+	return e
 }
 
 // isBusy reports whether a lock was not free in time.
@@ -320,8 +337,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Code == pgerr.LockNotAvailable
 }
 
-// deaf is the error of a shard that does not answer.
-func deaf(shard string) *pgerr.Error {
+// errDeaf is the error of a shard that does not answer.
+func errDeaf(shard string) *pgerr.Error {
 	return pgerr.New(pgerr.ConnectionFailure, "shard %q does not answer", shard).
 		WithHint("The query needs a moment between transactions there. Try again, or SET weft.read = 'shard'.")
 }
