@@ -8,6 +8,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/password"
 	"weft/twopc"
 )
 
@@ -86,4 +87,16 @@ func (s *Server) dialAny(ctx context.Context, snap *directory.Snapshot, database
 		}
 	}
 	return c, err
+}
+
+// newPasswords returns what looks up the passwords of users.
+func newPasswords(s *Server) *password.Cache {
+	return password.New(password.Config{
+		Log: s.log, Snapshot: s.cfg.Snapshot,
+		Dial: func(ctx context.Context, snap *directory.Snapshot, database string) (password.Conn, error) {
+			return s.dialAny(ctx, snap, database)
+		},
+		Timeout: func() time.Duration { return 2 * s.pool.Config().ConnectTimeout },
+		Spawn:   func(f func(context.Context)) { s.crew.Go(s.guarded("passwords", func() { f(s.ctx) })) },
+	})
 }

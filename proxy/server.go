@@ -21,6 +21,7 @@ import (
 	"weft/proxy/gate"
 	"weft/proxy/hub"
 	"weft/proxy/leftover"
+	"weft/proxy/password"
 	"weft/proxy/peer"
 	"weft/schema"
 	"weft/sequence"
@@ -57,7 +58,7 @@ type Server struct {
 	homeless homeless
 
 	budget    budget
-	passwords *passwords
+	passwords *password.Cache
 
 	circle *peer.Circle // the other proxies
 	asked  *peer.Asked  // answers questions of other proxies

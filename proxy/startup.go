@@ -25,7 +25,7 @@ func newDoor(s *Server) *admit.Door {
 				AuthFailures: c.AuthFailures, Timeout: c.StartupTimeout,
 			}
 		},
-		Passwords: s.passwords.by,
+		Passwords: s.passwords.By,
 		Learn:     s.pool.Learn,
 		Cancel:    s.onCancel,
 		Ask: func(stream *wire.Stream, t *tls.ConnectionState) error {
