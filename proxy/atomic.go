@@ -174,7 +174,7 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 // A cancel request or a timeout of the client ends the wait.
 func (t *transaction) shutGates(legs []*leg) (held []*gate.Shutting, err error) {
 	for _, l := range legs {
-		if _, err := t.s.srv.keeper.own(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
+		if _, err := t.s.srv.keeper.owns.Ensure(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
 			return nil, err
 		}
 	}

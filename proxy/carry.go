@@ -69,7 +69,7 @@ func (cm *commit) notes(deferred bool) ([]string, error) {
 		if c == nil || c.Status() != wire.TxActive || c.Lane() == cm.s.lane {
 			continue
 		}
-		if _, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
+		if _, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
 			return nil, err
 		}
 		text := "SELECT weft.notes()"
@@ -92,7 +92,7 @@ func (cm *commit) tellNotes(c *pool.Conn, notes []string) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	if _, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
+	if _, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
 		return err
 	}
 	cm.s.record.notifies(c)

@@ -142,7 +142,7 @@ func (cm *commit) muster() (*agreement, error) {
 			}
 			c.NoteServer(rows[0][0])
 		}
-		own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
+		own, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (a *agreement) add(c *pool.Conn, p twopc.Part, own *schema.Own) {
 // Decide enters the decision, in the transaction that it decides.
 func (a *agreement) Decide() twopc.Answer {
 	cm := a.cm
-	own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
+	own, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
 	if err != nil {
 		a.err = err
 		return twopc.Refusal // even if a connection was lost: it was another one
@@ -190,7 +190,7 @@ func (cm *commit) enter(a *agreement, own *schema.Own) error {
 	case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
 		// weft's own schema was dropped, or the database is another of the same name, with
 		// another key: the next commit looks for the schema again.
-		cm.s.srv.keeper.disown(cm.s.db.Name)
+		cm.s.srv.keeper.owns.Forget(cm.s.db.Name)
 	}
 	return err
 }

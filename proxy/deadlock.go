@@ -23,10 +23,7 @@ func newLookout(s *Server) *lookout.Lookout {
 			}
 			return c, nil
 		},
-		Install: func(ctx context.Context, shard, database string) error {
-			_, err := s.keeper.own(ctx, shard, database)
-			return err
-		},
+		Install: s.keeper.owns.Install,
 	})
 }
 

@@ -466,7 +466,7 @@ func (rc *record) onTag(body []byte) *pgerr.Error {
 		rc.s.prepared.forgetStatements()
 		rc.s.held.conn.UnprepareAll()
 	case d.text != "" && strings.HasSuffix(d.lastTag, " DATABASE"):
-		rc.s.srv.keeper.disownAll()
+		rc.s.srv.keeper.owns.ForgetAll()
 		if err := rc.s.util.onEveryShard(d.text); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 // newFences returns what registers the backends of a server. The server's pool and mover need not exist yet.
 func newFences(s *Server) *fence.Registrar {
 	cfg := fence.Config{
-		Proxy: s.cfg.Proxy, Log: s.log, Snapshot: s.cfg.Snapshot, Own: s.keeper.own, Disown: s.keeper.disown,
+		Proxy: s.cfg.Proxy, Log: s.log, Snapshot: s.cfg.Snapshot, Own: s.keeper.owns.Ensure, Disown: s.keeper.owns.Forget,
 		Fence: func(ctx context.Context, database string, shards []string, list func(context.Context) (directory.Live, error)) (directory.Live, error) {
 			return s.mover.Fence(ctx, database, shards, list)
 		},

@@ -26,10 +26,7 @@ func newJobs(s *Server) *job.Runner {
 		Rows: declaring{s.mover, schema.NewOnline(s.mover)}, Shards: s.mover, Left: s.left,
 		Declare: schema.NewOnline(s.mover).DeclareThen,
 		Dial:    s.dialService, Load: s.bucketLoad, StopAt: s.keeper.stopAt,
-		Install: func(ctx context.Context, shard, database string) error {
-			_, err := s.keeper.own(ctx, shard, database)
-			return err
-		},
+		Install: s.keeper.owns.Install,
 		Enroll: func(ctx context.Context, snap *directory.Snapshot) {
 			s.moving.fences.Renew(snap)
 			s.moving.fences.Enroll(ctx, snap)

@@ -28,10 +28,7 @@ func newRoster(s *Server) *roster.Roster {
 func newCopies(s *Server) *backup.Copies {
 	return backup.New(backup.Config{
 		Log: s.log, Turn: s.register.turn,
-		Install: func(ctx context.Context, shard, database string) error {
-			_, err := s.keeper.own(ctx, shard, database)
-			return err
-		},
+		Install: s.keeper.owns.Install,
 		Dial: func(ctx context.Context, shard, database string) (backup.Conn, error) {
 			return s.dialService(ctx, shard, database)
 		},

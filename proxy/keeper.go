@@ -4,6 +4,7 @@ import (
 	"weft/proxy/backup"
 	"weft/proxy/gate"
 	"weft/proxy/limiter"
+	"weft/proxy/own"
 	"weft/proxy/pause"
 	"weft/proxy/queues"
 	"weft/proxy/roster"
@@ -18,9 +19,9 @@ import (
 type keeper struct {
 	s *Server
 
-	pulse     pulse
-	owns      owns
-	refreshed refreshed
+	pulse pulse
+	// owns is weft's own tables on the shards.
+	owns      *own.Tables
 	unguarded pause.Pauses[string] // databases whose tables could not be guarded
 	// roster is which servers the shards are.
 	roster *roster.Roster

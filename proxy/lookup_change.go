@@ -47,7 +47,7 @@ func (lk *lookups) beforeLookups(c *plan.Change) error {
 func (lk *lookups) installLookups() error {
 	for i := range lk.s.route.snap.Shards {
 		name := lk.s.route.snap.Shards[i].Name
-		if _, err := lk.s.srv.keeper.own(lk.s.srv.ctx, name, lk.s.db.Name); err != nil {
+		if _, err := lk.s.srv.keeper.owns.Ensure(lk.s.srv.ctx, name, lk.s.db.Name); err != nil {
 			return err
 		}
 		if err := schema.InstallLookups(lk.s.srv.ctx, dialer{lk.s.srv}, name, lk.s.db.Name, lk.s.srv.cfg.ServiceUser); err != nil {

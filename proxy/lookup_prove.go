@@ -41,7 +41,7 @@ func (lk *lookups) appendCall(b []byte, c *pool.Conn, call lookupCall) ([]byte, 
 
 // appendProved is appendCall without the Sync.
 func (lk *lookups) appendProved(b []byte, c *pool.Conn, call lookupCall) ([]byte, error) {
-	own, err := lk.s.srv.keeper.own(lk.s.srv.ctx, c.Shard(), lk.s.db.Name)
+	own, err := lk.s.srv.keeper.owns.Ensure(lk.s.srv.ctx, c.Shard(), lk.s.db.Name)
 	if err != nil {
 		return b, err
 	}

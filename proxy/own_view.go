@@ -38,7 +38,7 @@ func readsOwn(f *parser.Facts) bool {
 // transaction, the client's or that of the messages before a Sync, the rows vanish when the
 // transaction ends. Otherwise hideOwn takes them away, or the backend is not used again.
 func (rt *routing) showOwn(c *pool.Conn, f *parser.Facts, unsynced bool, exec func(sql string) error) error {
-	if _, err := rt.s.srv.keeper.own(rt.s.srv.ctx, c.Shard(), rt.s.db.Name); err != nil {
+	if _, err := rt.s.srv.keeper.owns.Ensure(rt.s.srv.ctx, c.Shard(), rt.s.db.Name); err != nil {
 		return err
 	}
 	local := c.Status() == wire.TxActive || unsynced
@@ -167,7 +167,7 @@ func (rt *routing) knowOwn(f *parser.Facts) error {
 	if !readsOwn(f) {
 		return nil
 	}
-	if _, err := rt.s.srv.keeper.own(rt.s.srv.ctx, rt.snap.Home, rt.s.db.Name); err != nil {
+	if _, err := rt.s.srv.keeper.owns.Ensure(rt.s.srv.ctx, rt.snap.Home, rt.s.db.Name); err != nil {
 		return err
 	}
 	env, err := rt.environment()

@@ -98,7 +98,9 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
-	s.register, s.keeper.s, s.moving.fences = newRegister(s), s, newFences(s)
+	s.register, s.keeper.s = newRegister(s), s
+	s.keeper.owns = newOwns(s)
+	s.moving.fences = newFences(s)
 	s.moving.holds, s.keeper.roster, s.keeper.copies = newHolds(s), newRoster(s), newCopies(s)
 	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.roster.Verify, s.moving.fences, s.askService
 	p, err := pool.New(cfg.Pool)

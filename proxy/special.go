@@ -93,7 +93,7 @@ func (rc *record) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	err := rc.s.prepared.prepareExecuted(f)
 	if err == nil && readsOwn(f) && rc.s.held.conn != nil {
 		// Without weft's views there is nothing to parse.
-		_, err = rc.s.srv.keeper.own(rc.s.srv.ctx, rc.s.held.conn.Shard(), rc.s.db.Name)
+		_, err = rc.s.srv.keeper.owns.Ensure(rc.s.srv.ctx, rc.s.held.conn.Shard(), rc.s.db.Name)
 	}
 	if err != nil {
 		if errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {
