@@ -5,24 +5,21 @@ import (
 	"weft/proxy/gate"
 	"weft/proxy/limiter"
 	"weft/proxy/own"
-	"weft/proxy/pause"
 	"weft/proxy/queues"
 	"weft/proxy/roster"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 )
 
-// keeper does the work of a proxy that no client asks for: it goes on with moves of tables,
-// and keeps what weft has installed on the shards up to date.
-// What was left over, other proxies that hang and deadlocks have packages of their own:
-// proxy/leftover, proxy/vigil, proxy/lookout.
+// keeper ties together the work of a proxy that no client asks for. Most of that work has packages of its own: see
+// newOwns, newRoster, newCopies, newVigil, newVerdicts, newThrottler and newQueues; newLeftover, newTables and newLookout
+// are run by the server itself.
 type keeper struct {
 	s *Server
 
 	pulse pulse
 	// owns is weft's own tables on the shards.
-	owns      *own.Tables
-	unguarded pause.Pauses[string] // databases whose tables could not be guarded
+	owns *own.Tables
 	// roster is which servers the shards are.
 	roster *roster.Roster
 	vigil  *vigil.Vigil // other proxies that may hang

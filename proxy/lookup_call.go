@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -79,34 +78,4 @@ func (u *utility) verifyLookups(ctx context.Context, args map[string]string) (ro
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-// resumeLookups goes on with lookups that were being made by proxies that are gone. It finds
-// them in the schemas that this proxy has read.
-func (k *keeper) resumeLookups(ctx context.Context) {
-	k.s.memory.envs.mu.Lock()
-	slots := maps.Clone(k.s.memory.envs.loaded)
-	k.s.memory.envs.mu.Unlock()
-	for database, slot := range slots {
-		select {
-		case slot.turn <- struct{}{}:
-		default:
-			continue // the schema is being read
-		}
-		schema := slot.schema
-		<-slot.turn
-		if schema == nil {
-			continue
-		}
-		for _, rel := range schema.LookedUp() {
-			for _, l := range rel.Lookups {
-				if l.Public || l.Job == k.s.cfg.Proxy && k.s.mover.Running("lookup "+l.Name) || l.Job != k.s.cfg.Proxy && k.s.left.Alive(ctx, l.Job) {
-					continue
-				}
-				if err := k.s.mover.ResumeLookup(ctx, database, rel.Name, l); err != nil && ctx.Err() == nil {
-					k.s.log.Warn("unfinished lookup", "lookup", l.Name, "err", err)
-				}
-			}
-		}
-	}
 }

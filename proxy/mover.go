@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"weft/catalog"
 	"weft/directory"
@@ -249,54 +248,4 @@ func unquote(name string) string {
 		return strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
 	}
 	return strings.ToLower(name)
-}
-
-// recoverInterval is how often unfinished moves of other proxies are looked for.
-const recoverInterval = 2 * time.Second
-
-// recoverMoves finishes or undoes the unfinished work of proxies that are gone: moves of
-// tables, changes of schemas and lookups.
-func (k *keeper) recoverMoves(ctx context.Context) {
-	k.s.every(ctx, recoverInterval, func(snap *directory.Snapshot) {
-		if k.s.cfg.Directory == nil {
-			return
-		}
-		k.s.left.SettleLeft(ctx, snap)
-		k.resumeLookups(ctx)
-		k.guardTables(ctx, snap)
-		for i := range snap.Tables {
-			t := snap.Tables[i]
-			if t.State == directory.Active && t.IDs.Raised {
-				k.settleIDs(ctx, t)
-			}
-			if t.State == directory.Active || k.s.mover.Running(t.Job.ID) {
-				continue
-			}
-			if t.Job.Proxy != k.s.cfg.Proxy && k.s.left.Alive(ctx, t.Job.Proxy) {
-				continue
-			}
-			if err := k.s.mover.Recover(ctx, t); err != nil && ctx.Err() == nil {
-				k.s.log.Warn("unfinished move of a table", "table", t.Schema+"."+t.Name, "err", err)
-			}
-		}
-	})
-}
-
-// guardTables makes sure that shards guard the keys of tables that another proxy declared, or
-// that were declared before there were guards.
-func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
-	now := time.Now()
-	for _, db := range k.s.register.turn(snap.Databases(), func(db string) bool {
-		return k.unguarded.Due(db, now) && !k.s.mover.Guarded(snap, db)
-	}) {
-		err := k.s.mover.GuardTables(ctx, snap, db)
-		if err == nil {
-			k.unguarded.Done(db)
-			continue
-		}
-		k.unguarded.Failed(db, time.Now())
-		if ctx.Err() == nil {
-			k.s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
-		}
-	}
 }

@@ -146,7 +146,7 @@ func New(cfg Config) (*Server, error) {
 	s.crew.Go(s.kept("moves of rows", s.moving.jobs.Run))
 	s.crew.Go(s.kept("late rounds of moves", s.moving.jobs.WatchRounds))
 	s.crew.Go(s.kept("hubs", s.followHubs))
-	s.crew.Go(s.kept("moves of tables", s.keeper.recoverMoves))
+	s.crew.Go(s.kept("moves of tables", s.recoverLeft))
 	s.crew.Go(s.kept("resolver", s.resolveLeft))
 	s.crew.Go(s.kept("identity of servers", s.keeper.keepDirectory))
 	s.crew.Go(s.kept("deadlocks", newLookout(s).Run))

@@ -152,10 +152,3 @@ func (rt *routing) strayedBody(body []byte) []byte {
 	}
 	return wire.AppendError(nil, pgerr.From(told))[wire.HeaderLen:]
 }
-
-// settleIDs finishes the raising of a limit that was left unfinished.
-func (k *keeper) settleIDs(ctx context.Context, t directory.Table) {
-	if err := k.s.mover.SettleIDs(ctx, t); err != nil && ctx.Err() == nil {
-		k.s.log.Warn("a shard still has an old constraint of routed ids", "table", t.Schema+"."+t.Name, "err", err)
-	}
-}
