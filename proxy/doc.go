@@ -70,6 +70,18 @@
 // A statement that several shards answer leaves this road at routing.choose, where it
 // is decided to gatherShards: gatherer.gatherQuery and writer.writeQuery take it from there.
 //
+// # What a server keeps beside its sessions
+//
+// What sessions share, and what a proxy does although no client has asked for it, is in packages below this one. Each is
+// given functions of the server by a constructor here:
+//
+//   - newOwns, newRoster, newCopies (own.go, keep.go): weft's own tables, the shards' servers, copies of the directory.
+//   - newFences, newHolds, newJobs (fence.go, hold.go, jobs.go): rows that change shards.
+//   - newLeftover, newTables, newVigil, newLookout (leftover.go, table.go, vigil.go, deadlock.go): work of proxies that
+//     are gone or hang, and deadlocks.
+//   - newVerdicts, newThrottler, newQueues, newChronicle: what is hot.
+//   - newDoor, newPasswords, newHubs, newCircle: clients that come in, notifications, the other proxies.
+//
 // # Where something new goes
 //
 //   - A message of the protocol: Session.step, and an opKind (ops.go) for its answer.
