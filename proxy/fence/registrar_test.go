@@ -236,6 +236,7 @@ func TestRenewed(t *testing.T) {
 		if err := w.Failed(t.Context(), "a", "app", 7, fenced); code(err) != pgerr.CannotConnectNow {
 			t.Errorf("%v", err)
 		}
+		synctest.Wait()
 		w.epoch = 8
 		if err := w.Failed(t.Context(), "a", "app", 7, fenced); err != nil {
 			t.Errorf("under a new epoch: %v", err)
