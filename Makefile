@@ -143,8 +143,8 @@ crash: postgresql ## kill, stop and cut off processes under load for ROUNDS roun
 	$(GO) test -timeout 24h ./integration/crash -v -args -rounds $(ROUNDS) -for 2m -seed $$(date +%s) $(ARGS)
 
 .PHONY: movecrash
-movecrash: postgresql ## kill, stop and cut off what a move of rows needs, at each of its points, under load for MOVECRASHTIME
-	$(GO) test -timeout 24h ./integration/crash -run TestMoveDeaths -v -args -moves $(MOVECRASHTIME) -seed $$(date +%s) $(ARGS)
+movecrash: postgresql ## kill, stop and cut off what moves, drains, isolations, declarations, joins and leaves need, at each of their points, under load for MOVECRASHTIME each
+	$(GO) test -timeout 24h ./integration/crash -run 'TestMoveDeaths|TestDeclareDeaths|TestShardDeaths' -v -args -moves $(MOVECRASHTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: stress
 stress: postgresql ## cancel, time out, kill and leave writes of several shards at random, each mix for STRESSTIME, and commits at every point
