@@ -17,11 +17,12 @@ const (
 	Bucket    Kind = "bucket"
 	Shard     Kind = "shard"
 	Statement Kind = "statement"
+	User      Kind = "user"
 	Database  Kind = "database"
 )
 
 // Kinds are the kinds that can be hot.
-var Kinds = []Kind{Key, Bucket, Shard, Statement}
+var Kinds = []Kind{Key, Bucket, Shard, Statement, User}
 
 // Verdict is what was found.
 type Verdict string
@@ -68,8 +69,8 @@ type Object struct {
 	Group    uint32 `json:"g,omitempty"`        // of a key
 	ID       uint64 `json:"i,string,omitempty"` // of a key
 	Bucket   int32  `json:"b,omitempty"`        // of a bucket
-	Shard    string `json:"s,omitempty"`        // of a shard or a statement
-	User     string `json:"u,omitempty"`        // of a statement
+	Shard    string `json:"s,omitempty"`        // of a shard, a statement or a user
+	User     string `json:"u,omitempty"`        // of a statement or a user
 	Text     string `json:"t,omitempty"`        // of a statement
 }
 

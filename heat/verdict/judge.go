@@ -16,6 +16,8 @@ const (
 	bucketMedians = 10.0 // and so many times the work of the median bucket
 	warmShard     = 1.5  // times its fair part
 	warmStatement = 0.3
+	warmUser      = 0.5
+	aloneUser     = 0.95 // from here on the user is alone on the shard, and in the way of no other
 
 	longWait  = 20e6 // nanoseconds: nine in ten statements wait less for a connection
 	longQueue = 50e6 // the same, of those who wait at a moment, by how many are served
@@ -115,6 +117,7 @@ func share(part, whole float64) float64 {
 
 func (s *scene) judge() {
 	s.judgeStatements()
+	s.judgeUsers()
 	s.judgeKeys()
 	s.judgeSlow()
 	s.judgeBuckets()
@@ -243,6 +246,41 @@ func (s *scene) judgeStatements() {
 			usual = share(before.Count-before.Error, on.before)
 		}
 		s.notes(gradeOf(min(of/warmStatement, usual/warmStatement, enough(e.Load)), 1), f, on)
+	}
+}
+
+// judgeUsers finds users who have most of the work of a shard that others use too, as far as the heaviest statements tell.
+func (s *scene) judgeUsers() {
+	type account struct {
+		load   heat.Load
+		cost   float64 // in the last moment
+		before float64 // in the last ten seconds
+	}
+	accounts := map[Object]*account{}
+	of := func(n heat.Statement) *account {
+		o := Object{Kind: User, Shard: n.Shard, User: n.User}
+		if accounts[o] == nil {
+			accounts[o] = &account{}
+		}
+		return accounts[o]
+	}
+	for i := range s.facts.Recent.Statements.Entries {
+		e := &s.facts.Recent.Statements.Entries[i]
+		a := of(e.Name)
+		a.load, a.cost = a.load.Plus(e.Load), a.cost+e.Count-e.Error
+	}
+	for i := range s.facts.Now.Statements.Entries {
+		e := &s.facts.Now.Statements.Entries[i]
+		of(e.Name).before += e.Count - e.Error
+	}
+	for o, a := range accounts {
+		on := s.shards[o.Shard]
+		if on == nil || share(a.before, on.before) > aloneUser {
+			continue
+		}
+		f := s.finding(o, on, a.load, share(a.cost, on.cost))
+		f.Cooler = ""
+		s.notes(gradeOf(min(f.Share/warmUser, share(a.before, on.before)/warmUser, enough(a.load)), 1), f, on)
 	}
 }
 

@@ -60,6 +60,8 @@ func (f *Finding) object(n Names) string {
 		return fmt.Sprintf("bucket %d of database %s", f.Bucket, f.Database)
 	case Database:
 		return "database " + f.Database
+	case User:
+		return "user " + f.User
 	case Statement:
 		return fmt.Sprintf("statement %d of %s in database %s", n.Statement(f.Object.Text), f.User, f.Database)
 	}
@@ -161,6 +163,9 @@ func (f *Finding) advice(n Names) (advice, sql string) {
 			return "Many keys have a part of the work: other shards can take buckets.", "SELECT * FROM weft.rebalance('load', dry_run => true)"
 		}
 		return "Many keys have a part of the work, and no shard has room: add a shard with weft.add_shard, or a larger server.", "SELECT * FROM weft.load"
+	}
+	if f.Kind == User {
+		return "Others wait for the same shard. Let the user ask for less, or limit what it may have of the shard.", fmt.Sprintf("SELECT weft.throttle(username => %s, share => '0.5', duration => '10min')", quote.Literal(f.User))
 	}
 	if f.Kind == Statement {
 		return "Call it less often, or make it faster: EXPLAIN says what it does.", f.statement(n, look)

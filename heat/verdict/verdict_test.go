@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -342,5 +343,36 @@ func TestWord(t *testing.T) {
 	}
 	if w = w.Then(Word{}, 1); w.Known {
 		t.Errorf("%+v", w)
+	}
+}
+
+// A user with most of a shard that others use is warm, and hot if the shard is saturated. A user who is alone is in the way of no other.
+func TestUsers(t *testing.T) {
+	of := func(wait int64, shares map[string]float64) *Facts {
+		f := facts(2000, 0, wait)
+		for _, r := range []*heat.Report{&f.Now, &f.Recent} {
+			for user, share := range shares {
+				for i := range 4 {
+					l := r.Shards["s0"].Load.Times(share / 4)
+					r.Statements.Entries = append(r.Statements.Entries, heat.Entry[heat.Statement]{
+						Name: heat.Statement{Database: "app", User: user, Text: fmt.Sprint("select ", i), Shard: "s0"}, Count: l.Cost(), Load: l,
+					})
+				}
+			}
+		}
+		return f
+	}
+	two := map[string]float64{"report": 0.6, "web": 0.4}
+	if got := run(NewTracker(nil), of(0, two), 3); got["user warm"].User != "report" || got["user hot"].Kind != "" {
+		t.Errorf("%+v", got)
+	}
+	got := run(NewTracker(nil), of(30e6, two), 3)["user hot"]
+	if w := got.Words(names); got.User != "report" || w.Object != "user report" || !strings.Contains(w.Message, "60 % of the read work on s0") || w.SQL != "SELECT weft.throttle(username => 'report', share => '0.5', duration => '10min')" {
+		t.Errorf("%+v, %+v", got, w)
+	}
+	for name, shares := range map[string]map[string]float64{"alone": {"web": 1}, "even": {"a": 0.45, "b": 0.45}} {
+		if got := run(NewTracker(nil), of(30e6, shares), 3); got["user hot"].Kind != "" || got["user warm"].Kind != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
