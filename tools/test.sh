@@ -2,8 +2,9 @@
 # Tests packages: tools/test.sh ./...
 # With the race detector, but for those in which it has little to find and makes tests
 # much longer: packages that send one statement after the other to a cluster, those whose
-# clients must be fast enough to overload a shard, and pure ones. The longest of them run
-# beside the others. RACE=all leaves none out.
+# clients must be fast enough to overload a shard, those that kill processes and wait, and pure
+# ones. Of these packages the tests with many clients at once run with it, see crowded. The longest
+# packages run beside the others. RACE=all leaves none out. go vet is a matter of make lint.
 set -u
 
 # in_memory makes the servers keep their data in memory, if there is room: the tests make
@@ -52,7 +53,7 @@ for p in $packages; do
 	case "${RACE:-} $p" in
 	" weft/integration/routing" | " weft/integration/select") long="$long $p" ;;
 	" weft/schema") waits="$waits $p" ;; # it waits more than it computes
-	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
+	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/integration/heat" | " weft/integration/gather" | " weft/integration/crash" | " weft/integration/advise" | " weft/integration/importing" | " weft/integration/shards" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
@@ -61,7 +62,15 @@ done
 tested() {
 	options=$1
 	shift
-	[ $# = 0 ] || ${GO:-go} test $options -timeout 60m "$@"
+	[ $# = 0 ] || ${GO:-go} test -vet=off $options -timeout 60m "$@"
+}
+
+# crowded runs those tests of a package with the race detector that have many clients at once, if the package
+# is among those that run without it.
+crowded() {
+	case " $plain " in
+	*" $1 "*) tested "-race -run ^($2)\$" "$1" ;;
+	esac
 }
 
 code=0
@@ -71,9 +80,12 @@ tested "-race -p ${AT_ONCE:-2}" $raced || code=1
 tested "-p 1" $waits &
 waiting=$!
 tested "-p ${AT_ONCE:-2}" $plain || code=1
+crowded weft/integration/gather 'TestCancelAnywhere|TestCrossed|TestSmallPool|TestShared' || code=1
+crowded weft/integration/crash TestLoad || code=1
+crowded weft/integration/heat 'TestTurns|TestConvoy|TestHotKey' || code=1
 # Short of make movefuzz: statements are compared while buckets move.
 case " $plain " in
-*" weft/integration/write "*) ${GO:-go} test -timeout 60m weft/integration/write -run '^TestRandom$' -args -moving -for 8s || code=1 ;;
+*" weft/integration/write "*) ${GO:-go} test -vet=off -timeout 60m weft/integration/write -run '^TestRandom$' -args -moving -for 8s || code=1 ;;
 esac
 wait "$waiting" || code=1
 wait "$beside" || code=1
