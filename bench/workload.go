@@ -134,7 +134,7 @@ func workloadNames() []string {
 // wantCPU is how much CPU a transaction may cost, as it is printed.
 func (w workload) wantCPU() string {
 	if w.MostCPU > 0 {
-		return none // it is in a note
+		return none // a note has the reason
 	}
 	return fmt.Sprintf("≤ %.2f", goalCPU)
 }

@@ -85,10 +85,10 @@ type ShardLoad struct {
 	OverMean                    float64 // how many times the work of the mean shard, weights considered
 	Median, NinetyNinth         float64 // of the time that statements keep a backend busy, in milliseconds
 	WaitMedian, WaitNinetyNinth float64 // of the time that statements wait for a backend
-	// Active is what its active backends do, nil if it has not said.
+	// Active is what the shard's active backends do, nil if the shard has not said.
 	Active *Active
-	// Utilisation is the part of its cores that backends use, nil if its cores are not known. FullAt is when they would use
-	// all, zero if that cannot be told.
+	// Utilisation is the part of the shard's cores that backends use, nil if the number of cores is not known. FullAt is
+	// when backends would use all cores, zero if that cannot be told.
 	Utilisation *float64
 	FullAt      time.Time
 	// Slowdown is how many times as long statements take as usual, and Allows how many backends should work for clients at a

@@ -18,10 +18,10 @@ type Load struct {
 // Cost is what the work has cost.
 func (l Load) Cost() float64 { return l.Read.Cost() + l.Write.Cost() }
 
-// Calls is how many statements it was.
+// Calls is how many statements the work was.
 func (l Load) Calls() float64 { return l.Read.Calls + l.Write.Calls }
 
-// Busy is for how long backends were busy with it.
+// Busy is for how long backends were busy with the work, in nanoseconds.
 func (l Load) Busy() float64 { return l.Read.Busy + l.Write.Busy }
 
 // Cost is what the work has cost.

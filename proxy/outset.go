@@ -49,7 +49,7 @@ type outset struct {
 	// Buffers.
 	rules  []*throttle.Live
 	shards []string
-	// named has the id statement in weft.statements.
+	// named is the statement whose id in weft.statements is in statement.
 	named     *parser.Facts
 	statement int64
 }

@@ -93,7 +93,7 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if err := s.opt.Config.Validate(); err != nil {
 		return err
 	}
-	// Mistakes in files before anything that waits.
+	// Files are read before anything that waits, so that a mistake in one is said at once.
 	parts, err := loadParts(s.opt)
 	if err != nil {
 		return err

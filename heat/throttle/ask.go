@@ -29,8 +29,8 @@ type taken struct {
 	what []*rate.Reservation
 }
 
-// Ask asks all rules that concern a transaction for leave. It visits these shards. Of several rules the
-// one with the longest wait decides; each of them counts the transaction.
+// Ask asks all rules that concern a transaction for leave. The transaction visits these shards. Of several rules the
+// one with the longest wait decides; each rule counts the transaction.
 func Ask(rules []*Live, shards []string, now time.Time) Leave {
 	var out Leave
 	var by *Live
