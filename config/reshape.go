@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"weft/directory"
@@ -12,7 +11,8 @@ import (
 // reshape makes the change of a cluster with declared tables, whose rows are on the shards. known
 // are the shards with their new hosts and weights, those that are to go included. fresh ones join by
 // jobs, those that are gone leave by jobs, and other weights lead to jobs that rebalance by number of
-// buckets. What a job does already is not asked for again, and a job that has failed goes on.
+// buckets. What a job does already is not asked for again, a job that has failed goes on, and one that waits may be
+// given another server.
 func reshape(next *directory.Snapshot, known, fresh []directory.Shard, gone []string, pins []directory.Pin) error {
 	reweighted := slices.ContainsFunc(known, func(s directory.Shard) bool {
 		was, _ := next.Shard(s.Name)
@@ -32,10 +32,11 @@ func reshape(next *directory.Snapshot, known, fresh []directory.Shard, gone []st
 			if err := reshard.Join(next, directory.Move{ID: reshard.NewJobID(), Kind: directory.MoveJoin, Shard: spec.Name, Join: spec, State: directory.MovePreparing}); err != nil {
 				return err
 			}
-		case m.State == directory.MoveFailed:
-			m.Join = spec
+		case m.State == directory.MoveFailed || m.Waits != "" && !m.Join.Reaches(spec):
+			// A job that waits may wait for a server that is not where the file said.
+			m.Join, m.Waits = spec, ""
 			again(next, m)
-		case !slices.Equal(m.Join.Hosts, spec.Hosts) || m.Join.Weight != spec.Weight || !maps.Equal(m.Join.Options, spec.Options):
+		case !m.Join.Reaches(spec) || m.Join.Weight != spec.Weight:
 			return fmt.Errorf("shard %s joins by job %s with other hosts, options or weight than the file has: wait until the job is over, or end it with SELECT weft.cancel_move('%s')", spec.Name, m.ID, m.ID)
 		}
 	}

@@ -70,6 +70,14 @@ func TestReshape(t *testing.T) {
 	if got := other.Moves[1].Join.Hosts[0]; got != "h:9" {
 		t.Errorf("a job that has failed goes on with %s", got)
 	}
+	grown.Moves[1].State, grown.Moves[1].Waits = directory.MovePreparing, "connection refused"
+	other = merge(grown, false, a, b, c, "name: d, hosts: ['h:9']")
+	if m := other.Moves[1]; m.Join.Hosts[0] != "h:9" || m.Waits != "" {
+		t.Errorf("a job that waits goes on with %s, waits %q", m.Join.Hosts[0], m.Waits)
+	}
+	if diff := directory.Diff(grown, other); len(diff) != 1 || !strings.Contains(diff[0], "which waits, goes on with another server: shard d h:9 joins") {
+		t.Errorf("the change of a job that waits: %q", diff)
+	}
 
 	heavy := merge(first, false, a, b+", weight: 3")
 	expect(heavy, "rebalance app preparing")

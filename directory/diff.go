@@ -61,6 +61,8 @@ func diffJobs(old, next *Snapshot) []string {
 		m := &next.Moves[i]
 		was := old.FindMove(m.ID)
 		switch {
+		case was != nil && was.State != MoveFailed && m.Kind == MoveJoin && !was.Join.Reaches(m.Join):
+			out = append(out, "~ job "+m.ID+", which waits, goes on with another server: shard "+m.Join.describe()+" joins")
 		case was != nil && (was.State != MoveFailed || m.State == MoveFailed):
 		case was != nil:
 			out = append(out, "~ job "+m.ID+", which has failed, goes on: "+m.Describe())

@@ -154,6 +154,11 @@ type Shard struct {
 	System string `json:"system,omitempty"`
 }
 
+// Reaches reports whether both entries lead to the same servers in the same way.
+func (sh *Shard) Reaches(other *Shard) bool {
+	return slices.Equal(sh.Hosts, other.Hosts) && maps.Equal(sh.Options, other.Options)
+}
+
 // ShardState says what a shard may be given.
 type ShardState string
 

@@ -29,7 +29,7 @@ func compare(old, next *directory.Snapshot) applied {
 		case was == nil:
 			a.started = append(a.started, fmt.Sprintf("job %s: %s", m.ID, m.Describe()))
 			joins = joins || m.Kind == directory.MoveJoin
-		case was.State == directory.MoveFailed && m.State != directory.MoveFailed:
+		case was.State == directory.MoveFailed && m.State != directory.MoveFailed, m.Kind == directory.MoveJoin && !was.Join.Reaches(m.Join):
 			a.started = append(a.started, fmt.Sprintf("job %s: %s", m.ID, m.Describe()))
 		case !m.Carries():
 			a.running = append(a.running, fmt.Sprintf("job %s goes on (%s): %s", m.ID, m.State, m.Describe()))

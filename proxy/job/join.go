@@ -208,6 +208,9 @@ func (r *Runner) heldJoin(parent context.Context, base *directory.Snapshot, m *d
 		if err := unchangedSince(base, old); err != nil {
 			return nil, err
 		}
+		if !old.FindMove(m.ID).Join.Reaches(base.FindMove(m.ID).Join) {
+			return nil, errors.New("the job has been given another server meanwhile")
+		}
 		next := reshard.WithShard(old, old.FindMove(m.ID).Join)
 		own := next.FindMove(m.ID)
 		own.Round, own.State, own.Waits = nil, directory.MoveRunning, ""
