@@ -34,6 +34,8 @@ type held struct {
 // shardLane is the session's way to one shard.
 type shardLane struct {
 	name string
+	// spec is what the snapshot of the last use said of the shard, which tells the pool of other hosts.
+	spec *directory.Shard
 	lane *pool.Lane
 	last *pool.Conn // the backend used last, preferred for the next loan
 
@@ -44,17 +46,23 @@ type shardLane struct {
 
 // laneOf returns the session's lane to a shard of the snapshot.
 func (h *held) laneOf(snap *directory.Snapshot, shard int) *shardLane {
-	if shard < len(h.lanes) && h.lanes[shard].name == snap.Shards[shard].Name {
-		return &h.lanes[shard]
+	spec := &snap.Shards[shard]
+	if shard < len(h.lanes) && h.lanes[shard].name == spec.Name {
+		l := &h.lanes[shard]
+		if l.spec != spec { // another snapshot: the shard may have other hosts now
+			l.spec = spec
+			h.s.srv.pool.Shard(spec)
+		}
+		return l
 	}
 	for len(h.lanes) <= shard {
 		h.lanes = append(h.lanes, shardLane{})
 	}
 	l := &h.lanes[shard]
 	h.closeLane(l)
-	l.name, l.lane = snap.Shards[shard].Name, h.s.lane
-	if l.name != h.s.lane.Shard().Name {
-		l.lane = h.s.srv.pool.Shard(&snap.Shards[shard]).OpenLane(h.s.lane.Key())
+	l.name, l.spec, l.lane = spec.Name, spec, h.s.lane
+	if sh := h.s.srv.pool.Shard(spec); l.name != h.s.lane.Shard().Name {
+		l.lane = sh.OpenLane(h.s.lane.Key())
 	}
 	return l
 }

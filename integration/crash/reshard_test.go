@@ -49,6 +49,28 @@ func TestShardDeaths(t *testing.T) {
 	m.all(shardSample, cells)
 }
 
+// TestShardElsewhere: a session that has used a shard which leaves, and another server that joins under the name of that
+// shard, uses the new server.
+func TestShardElsewhere(t *testing.T) {
+	w := newWorld(t, "c_elsewhere", quietly)
+	w.proxy(quietly)
+	c, session := w.conn(0), w.conn(1)
+	must(t, c, "create table e (id bigint primary key); insert into e select i from generate_series(1, 200) i")
+	declare(t, c, "select weft.shard_table('e', 'id')")
+	for i := range 3 {
+		s := harness.EmptyServer(t, nil)
+		must(t, c, "select weft.wait_move($1)", value[string](t, c, "select weft.add_shard($1, $2, max_pause => '5s')", fifth, s.Addr()))
+		for range 20 {
+			if n := value[int](t, session, "select count(*)::int from e"); n != 200 {
+				t.Errorf("server %d: %d rows of 200", i, n)
+			}
+		}
+		must(t, c, "select weft.wait_move($1)", value[string](t, c, "select * from weft.drain_shard($1, max_pause => '5s')", fifth))
+		must(t, c, "select weft.remove_shard($1)", fifth)
+		_ = s.Close()
+	}
+}
+
 // fifth is the shard that joins and leaves.
 const (
 	fifth      = "shard-4"
