@@ -60,6 +60,9 @@ func TestLoops(t *testing.T) {
 		if both := Together(a, b); len(both.Took) != len(a.Took)+len(b.Took) || both.Over != a.Over {
 			t.Errorf("%d, %v", len(both.Took), both.Over)
 		}
+		if none := (Times{}); none.Rate() != 0 || none.Quantile(0.5) != 0 {
+			t.Errorf("nothing: %v, %v", none.Rate(), none.Quantile(0.5))
+		}
 		if err := errors.Join(closed.Stop(), open.Stop()); err != nil {
 			t.Error(err)
 		}

@@ -114,8 +114,13 @@ type Times struct {
 	Over time.Duration
 }
 
-// Rate is how many statements there were in a second.
-func (t Times) Rate() float64 { return float64(len(t.Took)) / t.Over.Seconds() }
+// Rate is how many statements there were in a second, 0 if nothing was measured.
+func (t Times) Rate() float64 {
+	if t.Over <= 0 {
+		return 0
+	}
+	return float64(len(t.Took)) / t.Over.Seconds()
+}
 
 // Quantile is the time in milliseconds that a share q of the statements did not exceed.
 func (t Times) Quantile(q float64) float64 {
