@@ -139,8 +139,12 @@ func (t *Throttle) target() (out throttle.Target, err error) {
 		kind throttle.Kind
 		set  bool
 	}{
-		{throttle.Key, t.Key != nil || t.Table != ""}, {throttle.Bucket, t.Bucket != nil}, {throttle.Shard, t.Shard != ""}, {throttle.Statement, t.Statement != ""},
-		{throttle.User, t.User != ""}, {throttle.Application, t.Application != ""},
+		{throttle.Key, t.Key != nil || t.Table != ""},
+		{throttle.Bucket, t.Bucket != nil},
+		{throttle.Shard, t.Shard != ""},
+		{throttle.Statement, t.Statement != ""},
+		{throttle.User, t.User != ""},
+		{throttle.Application, t.Application != ""},
 	} {
 		if k.set {
 			given = append(given, k.kind)

@@ -282,7 +282,8 @@ func TestRenew(t *testing.T) {
 func TestEnroll(t *testing.T) {
 	w := newWorld()
 	w.open = []*backend{
-		{process: pool.Process{Shard: "a", PID: 1, Started: 10}}, {process: pool.Process{Shard: "b", PID: 2, Started: 20}},
+		{process: pool.Process{Shard: "a", PID: 1, Started: 10}},
+		{process: pool.Process{Shard: "b", PID: 2, Started: 20}},
 		{process: pool.Process{Shard: "a", PID: 3, Started: 30}},
 	}
 	if w.Complete(w.snap, "app") {

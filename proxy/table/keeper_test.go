@@ -44,8 +44,10 @@ func (w *world) do(what string) error {
 	return w.failure
 }
 
-func (w *world) Running(id string) bool                             { return slices.Contains(w.running, id) }
+func (w *world) Running(id string) bool { return slices.Contains(w.running, id) }
+
 func (w *world) Recover(_ context.Context, t directory.Table) error { return w.do("recover " + t.Name) }
+
 func (w *world) SettleIDs(_ context.Context, t directory.Table) error {
 	return w.do("settle " + t.Name)
 }
