@@ -25,8 +25,24 @@ type gate struct {
 	// gone. Before that, a transaction that has begun passes. Guarded by the shard's mu.
 	shut bool
 	// since, if not 0, is the number of the drain that closed the gate: a transaction that began
-	// after the drain waits, or the drain would never end. Guarded by the shard's mu.
+	// after the drain waits for a while, or the drain would never end. Guarded by the shard's mu.
 	since uint64
+	// began is when the drain did. Guarded by the shard's mu.
+	began time.Time
+}
+
+// leastYield is for how long a transaction that began after a drain lets the drain go first, at least.
+const leastYield = 250 * time.Millisecond
+
+// yield is for how long a transaction that holds connections to other shards waits at the gate before it passes, and 0
+// for as long as the gate is closed. Such a transaction may hold locks that a transaction needs for which the drain
+// waits, so it must not wait for the end of the drain. The longer a drain takes, the fewer transactions pass, so
+// that the drain ends. mu of the shard is held.
+func (g *gate) yield(want Want, now time.Time) time.Duration {
+	if g.shut || !want.Underway {
+		return 0
+	}
+	return max(leastYield, now.Sub(g.began)/2)
 }
 
 // stops reports whether the session that sent want has to wait. mu of the shard is held.
@@ -49,15 +65,23 @@ func (p *pauses) set() {
 	}
 }
 
-// await waits until the gate opens.
-func (g *gate) await(ctx context.Context, sh *Shard, want Want) error {
+// await waits until the gate opens, or for as long as yield says.
+func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Duration) error {
 	timeout := time.NewTimer(sh.pool.Config().QueueTimeout)
 	defer timeout.Stop()
 	began := time.Now()
 	sh.pool.stats.Waits.Add(1)
 	defer sh.queued(want.Session, want.Waited, began)
+	var passes <-chan time.Time
+	if yield > 0 {
+		timer := time.NewTimer(yield)
+		defer timer.Stop()
+		passes = timer.C
+	}
 	select {
 	case <-g.opened:
+		return nil
+	case <-passes:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -136,7 +160,7 @@ func (sh *Shard) halt(all bool) (undo func()) {
 	*was = true
 	sh.pauses.set()
 	if g := sh.pauses.gate.Load(); !all {
-		g.since = sh.pool.drains.Add(1)
+		g.since, g.began = sh.pool.drains.Add(1), time.Now()
 	} else {
 		g.since = 0 // nothing new begins on any shard, so everything that has begun may finish
 	}

@@ -157,9 +157,13 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 	for {
 		sh.mu.Lock()
 		if g := sh.pauses.gate.Load(); g.stops(want) {
+			yield := g.yield(want, time.Now())
 			sh.mu.Unlock()
-			if err := g.await(ctx, sh, want); err != nil {
+			if err := g.await(ctx, sh, want, yield); err != nil {
 				return nil, err
+			}
+			if yield > 0 {
+				want.Since = 0 // passes now, unless the drain has ended
 			}
 			continue
 		}
