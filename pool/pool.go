@@ -94,30 +94,11 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 		p.shards[s.Name] = sh
 		return sh
 	}
-	if old := sh.spec.Load(); old != s && !SameEndpoint(old, s) {
+	if old := sh.spec.Load(); old != s && !old.Reaches(s) {
 		sh.spec.Store(s)
 		sh.retire(func(*Lane) bool { return true })
 	}
 	return sh
-}
-
-// SameEndpoint reports whether two descriptions of a shard lead to the same servers in the
-// same way.
-func SameEndpoint(a, b *directory.Shard) bool {
-	if len(a.Hosts) != len(b.Hosts) || len(a.Options) != len(b.Options) {
-		return false
-	}
-	for i := range a.Hosts {
-		if a.Hosts[i] != b.Hosts[i] {
-			return false
-		}
-	}
-	for k, v := range a.Options {
-		if w, ok := b.Options[k]; !ok || v != w {
-			return false
-		}
-	}
-	return true
 }
 
 // Database returns what the sessions on a database share.
