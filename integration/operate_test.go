@@ -591,7 +591,13 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	var body []byte
-	for !strings.Contains(string(body), "weft_skew") && ctx.Err() == nil { // samples are added up now and then
+	// Samples are added up now and then, and what is usual for a shard is known after some statements.
+	for !(strings.Contains(string(body), "weft_skew") && strings.Contains(string(body), "weft_shard_slowdown")) && ctx.Err() == nil {
+		for range 10 {
+			if _, err := sharded.Exec(ctx, "SELECT FROM metered WHERE id = 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
 		resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/metrics")
 		if err != nil {
 			t.Fatal(err)
