@@ -102,7 +102,7 @@ func (sh *Shard) Paused() bool { return sh.pauses.gate.Load() != nil }
 // ends before that, Pause undoes itself.
 //
 // A transaction that began on other shards before the pause may still come to the paused shard
-// while the pause waits for other transactions there. Once the gate is shut the transaction waits:
+// while the pause waits for other transactions there, and one that began later may after a while: see yield. Once the gate is shut the transaction waits:
 // it holds nothing that the pause of one shard waits for. A pause of all shards ends only when no
 // session holds a connection to any shard.
 func (p *Pool) Pause(ctx context.Context, sh *Shard) error {
