@@ -31,14 +31,14 @@ const newestKey = "newest-proxy"
 
 // Register implements directory.Registry. It returns nil when ctx ends. A proxy that has lost its lease,
 // because it stood still, is entered again at once: shards may keep the proxy out until then. Attempts
-// that fail, and leases that do not last, are followed by a pause.
+// that fail, and leases that do not last twice in a row, are followed by a pause.
 func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directory.Serving, registered func(epoch int64)) error {
 	value, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("register proxy: %w", err)
 	}
 	pause := s.cfg.LeaseTTL / 10
-	for warned := false; ; {
+	for warned, brief := false, false; ; {
 		var since time.Time
 		err := s.registerOnce(ctx, p.ID, string(value), serving, func(epoch int64) {
 			warned, since = false, time.Now()
@@ -52,8 +52,12 @@ func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directo
 			s.cfg.Log.Warn("not registered in the directory, trying again", "proxy", p.ID, "err", err)
 			warned = true
 		}
-		if !since.IsZero() && time.Since(since) > pause {
-			continue
+		if !since.IsZero() {
+			again := brief
+			brief = time.Since(since) < pause
+			if !brief || !again {
+				continue
+			}
 		}
 		select {
 		case <-time.After(pause):

@@ -29,6 +29,8 @@ func TestLoad(t *testing.T) {
 	const db = "c_load"
 	target.CreateDatabase(t, db)
 	setup := target.Connect(t, "postgres", "dbname="+db)
+	// Clients have a role of their own: what weft keeps for itself is not counted.
+	must(t, setup, "create role c_load_client superuser login")
 	must(t, setup, "create table s (id bigint primary key, v bigint not null default 0, note text); create table o (id bigserial primary key, sid bigint references s (id), v int); create table home (id int)")
 	must(t, setup, "insert into s select i, 0, 'n' from generate_series(1, 400) i")
 	must(t, setup, "create table r (id bigint primary key, name text); insert into r select i, 'r' from generate_series(1, 20) i")
@@ -77,7 +79,8 @@ func TestLoad(t *testing.T) {
 		within(t, 10*time.Second, fmt.Sprintf("shard %d is quiet", shard), func() bool {
 			return value[int](t, c, "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and state <> 'idle'") == 0
 		})
-		if n := value[int](t, c, "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"); n > 14 {
+		// One transaction that all others wait for may have a connection above the limit.
+		if n := value[int](t, c, "select count(*) from pg_stat_activity where datname = current_database() and usename = 'c_load_client'"); n > 13 {
 			t.Errorf("shard %d has %d connections", shard, n)
 		}
 		if n := value[int](t, c, "select count(*) from o where v < 0"); n != 0 {
@@ -98,7 +101,7 @@ func traffic(ctx context.Context, t *testing.T, target *harness.Target, db strin
 		pgx.QueryExecModeDescribeExec, pgx.QueryExecModeCacheDescribe,
 	}
 	for ctx.Err() == nil {
-		cfg, err := pgx.ParseConfig(target.ConnString("postgres", "dbname="+db))
+		cfg, err := pgx.ParseConfig(target.ConnString("c_load_client", "dbname="+db))
 		if err != nil {
 			t.Error(err)
 			return n
