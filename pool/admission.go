@@ -92,18 +92,16 @@ type loanee struct {
 	counted bool
 	first   bool // the connection is the first of a newcomer's transaction
 	right   bool // the connection was got by the right of way
-	// slot, salt and from say whom the time of the loan is charged to, and when it began. They are set
-	// if the session had to wait.
-	slot uint8
-	salt uint64
+	// key and from say what the time of the loan is charged to, and when it began. They are set if the
+	// session had to wait.
+	key  uint64
 	from time.Time
 }
 
 // lendTo is lend for a session in the queue. mu is held.
 func (sh *Shard) lendTo(w *waiter, now time.Time) {
-	salt := w.to.salt
 	w.to = sh.lend(w.lane, &w.want)
-	w.to.slot, w.to.salt, w.to.from = w.place.slot, salt, now
+	w.to.key, w.to.from = w.place.key, now
 	w.lane.served = now
 }
 
@@ -115,7 +113,7 @@ func (sh *Shard) returned(l *Lane, to loanee) {
 		if l.costs == nil {
 			l.costs = &costs{}
 		}
-		l.costs.took(to.slot, to.salt, int64(took))
+		l.costs.took(to.key, int64(took))
 	}
 	if !to.counted {
 		return
@@ -165,20 +163,17 @@ func (sh *Shard) stuck() bool {
 func (sh *Shard) enqueue(w *waiter) {
 	p := &w.place
 	priority := sh.pool.conf().Users[w.lane.key.User].Priority
-	var key uint64
 	if a := w.want.Asker; a != nil {
 		var most Priority
-		key, most = a.Ask()
+		p.key, most = a.Ask()
 		priority = min(priority, most)
 	}
 	p.class = priority.class()
 	if w.want.Underway {
 		// Sessions that hold connections come first, in order of arrival.
 		sh.admission.pressed = w.since
-		p.class, key = classUnderway, 0
+		p.class, p.key = classUnderway, 0
 	}
-	w.to.salt = sh.salt.now(w.since)
-	p.slot = slotOf(key, w.to.salt)
 	sh.queue.add(w)
 }
 

@@ -9,10 +9,10 @@ import "time"
 //	class    underway before high before normal before low; the lower ones get a few of a hundred turns
 //	tenant   user and database: each gets the same time of backends, whatever the number of its clients
 //	line     lane, and whether the session may need further shards: what fits one of a line fits all
-//	slot     the key that the statement is about, by its hash: one key does not take all of its tenant
+//	key      what the statement is about: one key does not take all of its tenant
 //	waiter   in order of arrival; the newest first in an overload in which some are refused
 //
-// Tenants, lines and slots take turns by deficit round robin: each has a balance in nanoseconds of
+// Tenants, lines and keys take turns by deficit round robin: each has a balance in nanoseconds of
 // a backend. It is raised by the same amount in every round, and lowered by what a loan is expected to
 // take.
 
@@ -27,8 +27,14 @@ const (
 	classes
 )
 
-// slots is how many lines the keys of one lane are spread over.
-const slots = 256
+const (
+	// mostKeys is how many keys of a line take turns of their own. Further ones share sharedKeys turns, so that memory and the
+	// time of a look around the ring are bounded.
+	mostKeys   = 1024
+	sharedKeys = 256
+	// mostSpares and mostSpareLines bound the flows that are kept for later.
+	mostSpares, mostSpareLines = 1024, 64
+)
 
 // The cost of a loan is kept within these bounds, and is usualCost as long as nothing is known.
 const (
@@ -56,7 +62,7 @@ type tenant struct {
 	user, database string
 }
 
-// flow is a node of the tree: a class, a tenant, a line or a slot.
+// flow is a node of the tree: a class, a tenant, a line or a key.
 type flow struct {
 	up         *flow
 	prev, next *flow // in the ring of up
@@ -66,15 +72,15 @@ type flow struct {
 	balance    int64
 	tried      uint64 // the offer that was last made below
 	passed     uint64 // the offer that last went to another because the lane was short
-	strain     strain // of a tenant or a slot
+	strain     strain // of a tenant or a key
 
 	tenant tenant
-	// lane, grows and slots are set in a line.
+	// lane, grows and keys are set in a line.
 	lane  *Lane
 	grows bool
-	slots *[slots]*flow
-	// number, first and last are set in a slot.
-	number      uint8
+	keys  map[uint64]*flow
+	// key, first and last are set in the flow of a key.
+	key         uint64
 	first, last *waiter
 }
 
@@ -87,8 +93,14 @@ type fair struct {
 	mean    int64 // of the costs of those who were served: what a round adds to each balance
 	turns   uint64
 	offers  uint64
-	// spares are flows that are not in use, linked by next: others, and lines, which have tables.
-	spares [2]*flow
+	// spares are flows that are not in use: lines have maps, and others have none.
+	spares, spareLines spares
+}
+
+// spares are flows that are not in use, linked by next.
+type spares struct {
+	first *flow
+	count int
 }
 
 // place says where in the queue a waiter is.
@@ -96,22 +108,23 @@ type place struct {
 	in         *flow // nil: not in the queue
 	prev, next *waiter
 	class      class
-	slot       uint8
+	key        uint64 // 0 for a statement without one
 	cost       int64
 }
 
-// strains returns what is known of the slot and the tenant of a waiter that is in the queue.
-func (p *place) strains() (slot, tenant *strain) { return &p.in.strain, &p.in.up.up.strain }
+// strains returns what is known of the key and the tenant of a waiter that is in the queue.
+func (p *place) strains() (key, tenant *strain) { return &p.in.strain, &p.in.up.up.strain }
 
-// add puts a waiter in the queue, with its lane, class and slot.
+// add puts a waiter in the queue, with its lane, class and key.
 func (q *fair) add(w *waiter) {
 	p := &w.place
 	line := q.line(p.class, w.lane, w.want.Grows)
-	s := line.slots[p.slot]
+	key := line.turnOf(p.key)
+	s := line.keys[key]
 	if s == nil {
-		s = q.attach(line, false)
-		s.number = p.slot
-		line.slots[p.slot] = s
+		s = q.attach(line, &q.spares)
+		s.key = key
+		line.keys[key] = s
 	}
 	p.in, p.prev, p.next = s, s.last, nil
 	if s.last != nil {
@@ -125,6 +138,14 @@ func (q *fair) add(w *waiter) {
 	}
 	q.waiting++
 	w.lane.waiting++
+}
+
+// turnOf returns the key whose turns a key of the line has: its own, unless many others wait.
+func (f *flow) turnOf(key uint64) uint64 {
+	if len(f.keys) >= mostKeys && f.keys[key] == nil {
+		return mix(key) % sharedKeys
+	}
+	return key
 }
 
 // line returns the line of a lane in a class, and makes it if nobody waits there.
@@ -142,30 +163,27 @@ func (q *fair) line(c class, l *Lane, grows bool) *flow {
 		if q.tenants == nil {
 			q.tenants = map[tenant]*flow{}
 		}
-		t = q.attach(&q.tops[c], false)
+		t = q.attach(&q.tops[c], &q.spares)
 		t.tenant = key
 		q.tenants[key] = t
 	}
-	f := q.attach(t, true)
+	f := q.attach(t, &q.spareLines)
 	f.lane, f.grows = l, grows
-	if f.slots == nil {
-		f.slots = new([slots]*flow)
+	if f.keys == nil {
+		f.keys = map[uint64]*flow{}
 	}
 	*way = f
 	return f
 }
 
 // attach makes a flow below another one. Its turn comes when all others there had theirs.
-func (q *fair) attach(up *flow, line bool) *flow {
-	spare := &q.spares[0]
-	if line {
-		spare = &q.spares[1]
-	}
-	f := *spare
+func (q *fair) attach(up *flow, from *spares) *flow {
+	f := from.first
 	if f == nil {
 		f = &flow{}
 	} else {
-		*spare = f.next
+		from.first = f.next
+		from.count--
 	}
 	if up.turn == nil {
 		up.turn, f.prev, f.next = f, f, f
@@ -219,10 +237,10 @@ func (q *fair) detach(f *flow) {
 			up.turn = f.next
 		}
 	}
-	spare := &q.spares[0]
+	to, most := &q.spares, mostSpares
 	switch {
 	case f.lane != nil:
-		spare = &q.spares[1]
+		to, most = &q.spareLines, mostSpareLines
 		for i := range f.lane.lines {
 			for j, l := range f.lane.lines[i] {
 				if l == f {
@@ -231,13 +249,16 @@ func (q *fair) detach(f *flow) {
 			}
 		}
 	case up.lane != nil:
-		up.slots[f.number] = nil
+		delete(up.keys, f.key)
 	default:
 		delete(q.tenants, f.tenant)
 	}
-	// The table of slots of a line is empty, and is kept for the next line.
-	*f = flow{slots: f.slots, next: *spare}
-	*spare = f
+	// The map of a line is empty, and is kept for the next line.
+	*f = flow{keys: f.keys}
+	if to.count < most {
+		f.next, to.first = to.first, f
+		to.count++
+	}
 }
 
 // serve offers what is free to the waiters, in their order, until one takes it. The waiter is taken
@@ -348,7 +369,7 @@ func (q *fair) among(f *flow, offer func(w *waiter, claim bool) outcome, claim b
 // another lane.
 func (q *fair) owed(f *flow) bool { return f.up.lane == nil && f.balance > int64(patience) }
 
-// head serves the waiter of a slot whose turn it is, or one of the next if the connection does not
+// head serves the waiter of a key whose turn it is, or one of the next if the connection does not
 // suit it.
 func (q *fair) head(s *flow, offer func(w *waiter, claim bool) outcome, claim bool) (*waiter, outcome) {
 	w, back := s.first, s.strain.newest || s.up.up.strain.newest

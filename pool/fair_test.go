@@ -31,8 +31,8 @@ func fairLanes(users, each int) []*Lane {
 	return out
 }
 
-func (m *crowd) add(l *Lane, grows bool, c class, slot uint8, cost time.Duration) *waiter {
-	w := &waiter{lane: l, want: Want{Grows: grows}, place: place{class: c, slot: slot, cost: int64(cost)}}
+func (m *crowd) add(l *Lane, grows bool, c class, key uint64, cost time.Duration) *waiter {
+	w := &waiter{lane: l, want: Want{Grows: grows}, place: place{class: c, key: key, cost: int64(cost)}}
 	m.q.add(w)
 	m.all = append(m.all, w)
 	return w
@@ -49,8 +49,8 @@ func (m *crowd) serve(t *testing.T) *waiter {
 	order := m.q.order()
 	newest := map[*waiter]bool{}
 	for _, o := range m.all {
-		slot, tenant := o.place.strains()
-		newest[o] = slot.newest || tenant.newest
+		key, tenant := o.place.strains()
+		newest[o] = key.newest || tenant.newest
 	}
 	w := m.q.serve(func(w *waiter, _ bool) outcome {
 		if m.free == nil || m.free[line{w.lane, w.want.Grows}] {
@@ -75,14 +75,14 @@ func (m *crowd) serve(t *testing.T) *waiter {
 		}
 	}
 	same := slices.DeleteFunc(slices.Clone(m.all), func(o *waiter) bool {
-		return o.lane != w.lane || o.want.Grows != w.want.Grows || o.place.class != w.place.class || o.place.slot != w.place.slot
+		return o.lane != w.lane || o.want.Grows != w.want.Grows || o.place.class != w.place.class || o.place.key != w.place.key
 	})
 	first := same[0]
 	if newest[w] {
 		first = same[len(same)-1]
 	}
 	if first != w {
-		t.Fatal("a waiter was served before another of its slot whose turn it was")
+		t.Fatal("a waiter was served before another of its key whose turn it was")
 	}
 	m.forget(w)
 	return w
@@ -109,7 +109,7 @@ func (m *crowd) check(t *testing.T) {
 				n++
 			}
 			if f.last != last {
-				t.Fatal("the last waiter of a slot is not the last")
+				t.Fatal("the last waiter of a key is not the last")
 			}
 		}
 		k := f.turn
@@ -160,7 +160,7 @@ func FuzzFair(f *testing.F) {
 			a, b, c := int(ops[i+1]), int(ops[i+2]), int(ops[i+3])
 			switch op := ops[i] % 8; {
 			case op < 4:
-				m.add(lanes[a%len(lanes)], b%5 == 0, class(b/8)%classes, uint8(c%7), time.Duration(1+c*c)*10*time.Microsecond)
+				m.add(lanes[a%len(lanes)], b%5 == 0, class(b/8)%classes, uint64(c%7), time.Duration(1+c*c)*10*time.Microsecond)
 			case op == 4 && len(m.all) > 0:
 				w := m.all[a%len(m.all)]
 				if !m.q.remove(w) || m.q.remove(w) {
@@ -168,8 +168,8 @@ func FuzzFair(f *testing.F) {
 				}
 				m.forget(w)
 			case op == 5 && len(m.all) > 0:
-				slot, tenant := m.all[a%len(m.all)].place.strains()
-				slot.newest, tenant.newest = b%2 == 0, c%2 == 0
+				key, tenant := m.all[a%len(m.all)].place.strains()
+				key.newest, tenant.newest = b%2 == 0, c%2 == 0
 			case op == 6:
 				m.free = map[line]bool{}
 				for j, l := range lanes {
@@ -251,11 +251,11 @@ func TestFairShares(t *testing.T) {
 			var seen [tenants]costs
 			who := map[*waiter]int{}
 			send := func(i int) {
-				l, slot := lanes[i], uint8(0)
+				l, key := lanes[i], uint64(0)
 				if tc.keys {
-					l, slot = lanes[0], uint8(i*7)
+					l, key = lanes[0], uint64(i*7)
 				}
-				w := &waiter{lane: l, place: place{class: classNormal, slot: slot}}
+				w := &waiter{lane: l, place: place{class: classNormal, key: key}}
 				who[w] = i
 				q.add(w)
 			}
@@ -276,14 +276,14 @@ func TestFairShares(t *testing.T) {
 			for now := time.Duration(0); now < 20*time.Second; {
 				for len(loans) < servers {
 					w := q.serve(func(w *waiter, _ bool) outcome {
-						w.place.cost = seen[who[w]].of(0, 0)
+						w.place.cost = seen[who[w]].of(0)
 						return served
 					})
 					i := who[w]
 					delete(who, w)
 					took := time.Duration(float64(tc.spell(i)) * r.ExpFloat64())
 					spent[i] += took.Seconds()
-					seen[i].took(0, 0, int64(took))
+					seen[i].took(0, int64(took))
 					loans = append(loans, loan{now + took, i})
 				}
 				next := slices.MinFunc(loans, func(a, b loan) int { return int(a.until - b.until) })
@@ -357,7 +357,7 @@ func TestFairAllocations(t *testing.T) {
 	lanes := fairLanes(4, 1)
 	var waiters []*waiter
 	for i := range 64 {
-		waiters = append(waiters, &waiter{lane: lanes[i%4], place: place{class: classNormal, slot: uint8(i % 16), cost: usualCost}})
+		waiters = append(waiters, &waiter{lane: lanes[i%4], place: place{class: classNormal, key: uint64(i % 16), cost: usualCost}})
 	}
 	all := func(*waiter, bool) outcome { return served }
 	if n := testing.AllocsPerRun(100, func() {
@@ -374,14 +374,14 @@ func TestFairAllocations(t *testing.T) {
 // BenchmarkFair adds and serves a waiter beside 10,000 others.
 func BenchmarkFair(b *testing.B) {
 	for _, tenants := range []int{1, 10, 1000} {
-		for _, slots := range []int{1, 64} {
-			b.Run(fmt.Sprintf("tenants=%d/slots=%d", tenants, slots), func(b *testing.B) {
+		for _, keys := range []int{1, 64, 100_000} {
+			b.Run(fmt.Sprintf("tenants=%d/keys=%d", tenants, keys), func(b *testing.B) {
 				var q fair
 				lanes := fairLanes(tenants, 1)
 				r := rand.New(rand.NewPCG(1, 1))
 				fill := func(w *waiter) {
 					w.lane = lanes[r.IntN(tenants)]
-					w.place = place{class: classNormal, slot: uint8(r.IntN(slots)), cost: int64(r.ExpFloat64() * 1e6)}
+					w.place = place{class: classNormal, key: r.Uint64N(uint64(keys)), cost: int64(r.ExpFloat64() * 1e6)}
 					q.add(w)
 				}
 				for range 10_000 {

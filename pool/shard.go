@@ -36,7 +36,6 @@ type Shard struct {
 	queue fair           // sessions that wait for a connection
 	loans span
 	stall stall
-	salt  salt
 	admission
 }
 

@@ -6,8 +6,8 @@ import "time"
 // length to each answer, and when the wait reaches queue_timeout, clients get connections that they have
 // given up on. strain tells the two apart as CoDel does, by the shortest wait within a while.
 //
-// Each tenant and each slot has its own, as those take turns: a tenant with few clients waits for a short
-// time while another one's queue is long. A waiter is in overload if its tenant or its slot is. The strain
+// Each tenant and each key has its own, as those take turns: a tenant with few clients waits for a short
+// time while another one's queue is long. A waiter is in overload if its tenant or its key is. The strain
 // ends when nobody waits there any more: the flow is gone then.
 
 const (
@@ -113,65 +113,53 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// costs holds what loans of a lane took, by slot of the key.
+// mostCosts is of how many keys a lane knows what their latest loans took. It knows as many again of keys before those.
+const mostCosts = 512
+
+// costs holds what loans of a lane took, all together and by key.
 type costs struct {
-	salt  uint64
-	all   float64
-	slots [slots]float32
+	all             float64
+	latest, earlier map[uint64]float32
 }
 
 // of returns the expected time of a loan in nanoseconds.
-func (c *costs) of(slot uint8, salt uint64) int64 {
-	switch {
-	case c == nil || c.all == 0:
+func (c *costs) of(key uint64) int64 {
+	if c == nil || c.all == 0 {
 		return usualCost
-	case c.salt == salt && c.slots[slot] > 0:
-		return int64(c.slots[slot])
+	}
+	if t, ok := c.known(key); ok {
+		return int64(t)
 	}
 	return int64(c.all)
 }
 
-// took notes how long a loan took.
-func (c *costs) took(slot uint8, salt uint64, ns int64) {
-	if c.salt != salt {
-		c.salt, c.slots = salt, [slots]float32{}
+// known returns what the latest loans of a key took.
+func (c *costs) known(key uint64) (t float32, ok bool) {
+	if t, ok = c.latest[key]; !ok {
+		t, ok = c.earlier[key]
 	}
+	return t, ok
+}
+
+// took notes how long a loan took.
+func (c *costs) took(key uint64, ns int64) {
 	t := float64(min(max(ns, leastCost), mostCost))
 	if c.all == 0 {
 		c.all = t
 	}
 	c.all += (t - c.all) / 16
-	if s := &c.slots[slot]; *s == 0 {
-		*s = float32(t)
-	} else {
-		*s += (float32(t) - *s) / 4
+	mean, ok := c.known(key)
+	if !ok {
+		mean = float32(t)
 	}
-}
-
-// saltLife is how long keys fall into the same slots: two keys that share a slot part then.
-const saltLife = 10 * time.Second
-
-// salt spreads keys over slots.
-type salt struct {
-	value uint64
-	since time.Time
-}
-
-// now returns the salt in effect.
-func (s *salt) now(at time.Time) uint64 {
-	if s.since.IsZero() || at.Sub(s.since) > saltLife {
-		s.since = at
-		s.value = mix(uint64(at.UnixNano()))
+	if _, ok := c.latest[key]; !ok && len(c.latest) >= mostCosts {
+		c.latest, c.earlier = c.earlier, c.latest
+		clear(c.latest)
 	}
-	return s.value
-}
-
-// slotOf returns the slot of a key; 0 for statements without one.
-func slotOf(key, salt uint64) uint8 {
-	if key == 0 {
-		return 0
+	if c.latest == nil {
+		c.latest = map[uint64]float32{}
 	}
-	return uint8(mix(key ^ salt))
+	c.latest[key] = mean + (float32(t)-mean)/4
 }
 
 // mix spreads the bits of a number (the finalizer of splitmix64).

@@ -70,43 +70,32 @@ func TestStrain(t *testing.T) {
 	}
 }
 
-// What a slot costs is what its loans took, until keys fall into other slots.
+// What a key costs is what its loans took. Keys that were not seen for long cost what loans of the lane take.
 func TestCosts(t *testing.T) {
 	var none *costs
-	if none.of(3, 1) != usualCost {
+	if none.of(3) != usualCost {
 		t.Error("unknown costs")
 	}
 	var c costs
 	for range 50 {
-		c.took(3, 1, int64(20*time.Millisecond))
-		c.took(4, 1, int64(time.Millisecond))
+		c.took(3, int64(20*time.Millisecond))
+		c.took(4, int64(time.Millisecond))
 	}
-	if a, b := c.of(3, 1), c.of(4, 1); a < int64(19*time.Millisecond) || b > int64(2*time.Millisecond) {
-		t.Errorf("slots cost %d and %d", a, b)
+	if a, b := c.of(3), c.of(4); a < int64(19*time.Millisecond) || b > int64(2*time.Millisecond) {
+		t.Errorf("keys cost %d and %d", a, b)
 	}
-	if a := c.of(3, 2); a < int64(5*time.Millisecond) || a > int64(15*time.Millisecond) {
-		t.Errorf("with another salt a slot costs %d", a)
+	if a := c.of(5); a < int64(5*time.Millisecond) || a > int64(15*time.Millisecond) {
+		t.Errorf("an unknown key costs %d", a)
 	}
-}
-
-// Keys spread over the slots, differently with each salt.
-func TestSlots(t *testing.T) {
-	var s salt
-	at := time.Unix(1000, 0)
-	one := s.now(at)
-	if s.now(at.Add(time.Second)) != one || s.now(at.Add(11*time.Second)) == one {
-		t.Error("the salt does not change every ten seconds")
+	for key := range uint64(10 * mostCosts) {
+		c.took(100+key, int64(2*time.Millisecond))
+		c.took(4, int64(time.Millisecond))
 	}
-	used := map[uint8]bool{}
-	moved := 0
-	for key := uint64(1); key <= 1000; key++ {
-		used[slotOf(key, one)] = true
-		if slotOf(key, one) != slotOf(key, s.value) {
-			moved++
-		}
+	if a, b := c.of(3), c.of(4); a > int64(3*time.Millisecond) || b > int64(1001*time.Microsecond) {
+		t.Errorf("after many others keys cost %d and %d", a, b)
 	}
-	if len(used) < 230 || moved < 900 || slotOf(0, one) != 0 {
-		t.Errorf("%d slots of 1,000 keys, %d moved", len(used), moved)
+	if n := len(c.latest) + len(c.earlier); n > 2*mostCosts {
+		t.Errorf("%d keys are known", n)
 	}
 }
 

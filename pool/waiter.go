@@ -125,11 +125,11 @@ func (sh *Shard) overloaded(w *waiter, waited time.Duration) error {
 	if sh.stall.stands(w.since, now, sh.loans) || now.Sub(sh.stall.since(w.since)) < again {
 		return nil
 	}
-	slot, tenant := w.place.strains()
-	if !slot.over && !tenant.over {
+	key, tenant := w.place.strains()
+	if !key.over && !tenant.over {
 		return nil
 	}
-	slot.refuses(now)
+	key.refuses(now)
 	tenant.refuses(now)
 	sh.pool.stats.Refusals.Add(1)
 	return pgerr.New(pgerr.InsufficientResources, "shard %q is overloaded: no connection became free within %s", sh.Name, waited.Round(10*time.Millisecond)).
@@ -176,15 +176,15 @@ func (sh *Shard) serveQueue() {
 	}
 }
 
-// offer takes what fits a waiter, and tells its slot and tenant if it is served. mu is held.
+// offer takes what fits a waiter, and tells its key and tenant if it is served. mu is held.
 func (sh *Shard) offer(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 	c, out := sh.fit(w, claim, now)
 	if out == served {
-		w.place.cost = w.lane.costs.of(w.place.slot, w.to.salt)
+		w.place.cost = w.lane.costs.of(w.place.key)
 		sh.stall.serves(w.since, now, sh.loans)
-		slot, tenant := w.place.strains()
+		key, tenant := w.place.strains()
 		wait := now.Sub(sh.stall.since(w.since))
-		slot.served(now, wait, sh.loans)
+		key.served(now, wait, sh.loans)
 		tenant.served(now, wait, sh.loans)
 	}
 	return c, out
