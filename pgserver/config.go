@@ -39,6 +39,16 @@ type Config struct {
 	// over both.
 	Settings map[string]string
 
+	// Name is how a primary knows this server as a standby: the application_name of
+	// its replication, which synchronous_standby_names names, and, with every other
+	// character than a letter or a digit as _, its replication slot. Default: the
+	// last part of Dir.
+	Name string
+
+	// Follow is the port of the primary on 127.0.0.1 whose standby the server is.
+	// Zero: the server is what its data directory says.
+	Follow int
+
 	// Fsync makes commits survive a crash of the machine. Off, they survive
 	// only crashes of processes, which is enough for tests: so nothing else is
 	// relaxed with it. synchronous_commit = off would lose commits at a kill -9,
@@ -98,6 +108,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.User == "" {
 		c.User = "postgres"
 	}
+	if c.Name == "" {
+		c.Name = filepath.Base(c.Dir)
+	}
 	if c.StartTimeout == 0 {
 		c.StartTimeout = time.Minute
 	}
@@ -116,6 +129,10 @@ func (c Config) conf() string {
 	all := DefaultSettings()
 	all["fsync"] = onOff(c.Fsync)
 	maps.Copy(all, c.Settings)
+	if c.Follow != 0 {
+		all["primary_conninfo"] = c.conninfo()
+		all["primary_slot_name"] = c.slot()
+	}
 	var b strings.Builder
 	b.WriteString("# Written at every start; use ALTER SYSTEM for settings of your own.\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -17,6 +17,11 @@
 //  4. Stop, or Kill for tests of crashes. Done closes when the process is gone,
 //     whoever ended it.
 //
+// A server may have standbys. BaseBackup copies a running primary, Standby starts the
+// copy, SetSynchronous makes commits wait for standbys, Promote makes a primary of
+// one, Follow shows another the new primary, and Rewind makes a standby of the old
+// primary. Control tells which of several directories was the last primary.
+//
 // PostgreSQL refuses to run as root. When the caller is root, everything runs
 // as Config.RunAs, by default the user postgres, or nobody where there is none.
 // Servers sit in process groups of their own, so a terminal's Ctrl-C reaches

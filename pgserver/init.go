@@ -36,14 +36,10 @@ func (c Config) Init(ctx context.Context) error {
 	if err := vacant(c.Dir); err != nil {
 		return err
 	}
-	parent, base := filepath.Split(c.Dir)
-	stale, _ := filepath.Glob(filepath.Join(parent, "."+base+".init-*")) // errs only on a bad pattern
-	for _, dir := range stale {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove what an earlier start left: %w", err)
-		}
+	if err := c.removeParts(); err != nil {
+		return err
 	}
-	tmp, err := os.MkdirTemp(parent, "."+base+".init-*")
+	tmp, err := os.MkdirTemp(filepath.Dir(c.Dir), "."+filepath.Base(c.Dir)+".init-*")
 	if err != nil {
 		return err
 	}

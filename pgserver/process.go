@@ -75,6 +75,27 @@ func readPIDFile(dir string) (pidFile, bool) {
 	return pidFile{pid: pid, ready: len(lines) > 7 && strings.TrimSpace(lines[7]) == "ready"}, true
 }
 
+// End kills every process that runs in the data directory, of whichever run, as a
+// power cut would. When End returns nil no process is left there.
+func (c Config) End(ctx context.Context) error {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return err
+	}
+	postmaster := 0
+	if file, ok := readPIDFile(dir); ok && slices.Contains(processesIn(dir), file.pid) {
+		postmaster = file.pid
+	}
+	killAll(dir, postmaster)
+	if awaitNone(ctx, dir, stopGrace) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &leftError{dir: dir, pids: processesIn(dir)}
+}
+
 // clear ends what an earlier life of this data directory left running: a server
 // whose caller was killed, or children whose postmaster was. It reports how many
 // processes it found.
@@ -86,7 +107,7 @@ func (c Config) clear(ctx context.Context) (int, error) {
 		postmaster := 0
 		if ok && slices.Contains(left, file.pid) {
 			postmaster = file.pid
-			_ = syscall.Kill(postmaster, syscall.SIGCONT)
+			signalAll(c.Dir, postmaster, syscall.SIGCONT) // a stopped process handles no signal
 			_ = syscall.Kill(postmaster, syscall.SIGINT)
 			awaitNone(ctx, c.Dir, stopGrace)
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,13 +26,18 @@ const (
 	quitGrace = 3 * time.Second
 )
 
+// logName is the server's log in the data directory.
+const logName = "server.log"
+
 // logLimit is the size beyond which Start moves the server's log aside, keeping
 // one old file.
 const logLimit = 16 << 20
 
 // Server is a running PostgreSQL server.
 type Server struct {
-	cfg  Config
+	mu  sync.Mutex
+	cfg Config // Settings and Follow may change under mu; the rest does not
+
 	pid  int
 	done chan struct{}
 	err  error // how the process ended; read after done
@@ -68,6 +74,11 @@ func (c Config) Start(ctx context.Context) (*Server, error) {
 	}
 	if err := c.writeConf(as); err != nil {
 		return nil, fmt.Errorf("write %s: %w", confName, err)
+	}
+	if c.Follow != 0 {
+		if err := c.markStandby(as); err != nil {
+			return nil, err
+		}
 	}
 	s := &Server{cfg: c, done: make(chan struct{})}
 	if err := s.launch(as); err != nil {
@@ -234,12 +245,16 @@ func (s *Server) Addr() string { return s.cfg.addr() }
 // Dir is the data directory.
 func (s *Server) Dir() string { return s.cfg.Dir }
 
-// Config returns what the server was started with, defaults filled in; its
-// Start brings a stopped server back.
-func (s *Server) Config() Config { return s.cfg }
+// Config returns what the server runs with, defaults filled in; its Start brings a
+// stopped server back.
+func (s *Server) Config() Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg
+}
 
 // LogFile is where the server writes its log.
-func (s *Server) LogFile() string { return filepath.Join(s.cfg.Dir, "server.log") }
+func (s *Server) LogFile() string { return filepath.Join(s.cfg.Dir, logName) }
 
 // ConnString connects to a database as the superuser.
 func (s *Server) ConnString(database string) string {

@@ -76,7 +76,7 @@ func StartTemp(ctx context.Context, cfg Config) (*Temp, error) {
 // Restart brings the server back after Stop or Kill, on the same port with the
 // same data.
 func (t *Temp) Restart(ctx context.Context) error {
-	s, err := t.Server.cfg.Start(ctx)
+	s, err := t.Config().Start(ctx)
 	if err != nil {
 		return err
 	}
