@@ -49,6 +49,7 @@ var layers = [][]string{
 	{"catalog"},
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
+	{"primary"},
 	{"pgserver"},
 	{"heat/queue"},
 	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry", "heat/limit"},

@@ -1,0 +1,64 @@
+package primary
+
+import "time"
+
+// maxMarks bounds the memory of Lag: two minutes of two probes per second.
+const maxMarks = 256
+
+// Lag measures how far standbys are behind, on the clock of this process. PostgreSQL's own measure, the age of the last
+// transaction that was replayed, grows while a primary has nothing to do, and needs equal clocks.
+//
+// A standby that has replayed an LSN has all that the primary had committed when a probe found that LSN, so it is no further behind than the
+// age of that probe.
+type Lag struct {
+	marks []mark // the oldest first, with growing LSNs
+}
+
+// mark is where a primary was.
+type mark struct {
+	at  time.Time
+	lsn LSN
+}
+
+// Mark notes how far the primary was when a probe was sent.
+func (l *Lag) Mark(at time.Time, lsn LSN) {
+	if n := len(l.marks); n > 0 && l.marks[n-1].lsn >= lsn {
+		// Nothing was written since: who has replayed it has all that there is at the later time.
+		if l.marks[n-1].lsn == lsn {
+			l.marks[n-1].at = at
+		}
+		return
+	}
+	if len(l.marks) == maxMarks {
+		l.marks = append(l.marks[:0], l.marks[1:]...)
+	}
+	l.marks = append(l.marks, mark{at, lsn})
+}
+
+// Fork notes that a new primary goes on from an LSN: what the old one wrote beyond it is lost.
+func (l *Lag) Fork(at LSN) {
+	for n := len(l.marks); at != 0 && n > 0 && l.marks[n-1].lsn > at; n-- {
+		l.marks = l.marks[:n-1]
+	}
+}
+
+// Of returns how far a standby is behind that has replayed up to an LSN, in time and bytes. If it is behind all marks, it is at least that far
+// behind. ok is false if nothing is known of the primary.
+func (l *Lag) Of(replayed LSN, now time.Time) (behind time.Duration, bytes uint64, ok bool) {
+	n := len(l.marks)
+	if n == 0 {
+		return 0, 0, false
+	}
+	last := l.marks[n-1]
+	if replayed >= last.lsn {
+		return 0, 0, true
+	}
+	from := l.marks[0].at
+	for i := n - 2; i >= 0; i-- {
+		if l.marks[i].lsn <= replayed {
+			from = l.marks[i].at
+			break
+		}
+	}
+	return now.Sub(from), uint64(last.lsn - replayed), true
+}
