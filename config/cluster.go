@@ -180,7 +180,9 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 			}
 			continue
 		}
-		declared[i].System, declared[i].State = was.System, was.State // the file does not know them
+		// The file does not know these.
+		declared[i].System, declared[i].State = was.System, was.State
+		declared[i].Timeline, declared[i].Fork, declared[i].Primary = was.Timeline, was.Fork, was.Primary
 		shards = append(shards, declared[i])
 		declared = slices.Delete(declared, i, i+1)
 	}

@@ -33,11 +33,27 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 	if s.Home != old.Home {
 		bad("home", "cannot move from %s to %s: undeclared tables live there", old.Home, s.Home)
 	}
+	s.validateGenerations(old, bad)
 	s.validateRounds(old, bad)
 	if len(errs) == 0 && len(old.Tables)+len(s.Tables) > 0 {
 		s.validateStay(old, bad)
 	}
 	return errors.Join(errs...)
+}
+
+// validateGenerations refuses to go back to an earlier generation of a server: writes would go to a server whose place another one has
+// taken.
+func (s *Snapshot) validateGenerations(old *Snapshot, bad func(place, format string, args ...any)) {
+	for i := range s.Shards {
+		sh := &s.Shards[i]
+		was, ok := old.Shard(sh.Name)
+		if !ok || was.System == "" || was.System != sh.System {
+			continue
+		}
+		if now := sh.Generation(); was.Generation().Above(now) || now.Parted(was.Generation()) || was.Fork != 0 && now.Fork == 0 && now.Timeline == was.Timeline {
+			bad(fmt.Sprintf("shards[%d].timeline", i), "%s cannot go back from generation %s to %s", sh.Name, was.Generation(), now)
+		}
+	}
 }
 
 // validateRounds refuses to forget a round that carries rows: its rows may have moved already, and

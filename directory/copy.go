@@ -36,6 +36,10 @@ func (s *Snapshot) EncodeCopy() (string, error) {
 	c.Schemas, c.Sequences, c.Vacated, c.Pending = nil, nil, nil, nil
 	c.Moves, c.Targets, c.Remapped, c.Past = nil, nil, nil, nil // a job is begun again
 	c.Base = 0                                                  // Number includes it
+	c.Shards = slices.Clone(s.Shards)
+	for i := range c.Shards {
+		c.Shards[i].Primary = "" // a hint to what runs now
+	}
 	out := Copy{Snapshot: &c}
 	if s.Entries != nil {
 		out.Pinned = s.Entries.pinned(NumberingOf(s).First)

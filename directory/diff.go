@@ -23,6 +23,8 @@ func Diff(old, next *Snapshot) []string {
 			out = append(out, "~ shard "+a+" -> "+strings.TrimPrefix(b, n.Name+" "))
 		} else if o.System != "" && o.System != n.System {
 			out = append(out, fmt.Sprintf("~ shard %s is another server: %s -> %s", n.Name, o.System, n.System))
+		} else if o.Timeline != n.Timeline {
+			out = append(out, fmt.Sprintf("~ shard %s is on timeline %d, and %s is its primary", n.Name, n.Timeline, n.Primary))
 		}
 	}
 	for i := range old.Shards {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"weft/primary"
 	"weft/vindex"
 )
 
@@ -152,6 +153,43 @@ type Shard struct {
 	// System is the identifier that PostgreSQL gave the server at initdb, and that its standbys
 	// share. A server with another identifier is not accepted as the shard. Empty: not known yet.
 	System string `json:"system,omitempty"`
+
+	// Timeline and Fork are the rest of the highest generation that a primary of the shard was seen with: a primary of a lower one is
+	// not used. They only grow. Timeline 0 stands for the first one, which servers have before any failover.
+	Timeline uint32      `json:"timeline,omitempty"`
+	Fork     primary.LSN `json:"fork,omitempty"`
+
+	// Primary is the address of the server that was the primary when Timeline was entered: a hint.
+	Primary string `json:"primary,omitempty"`
+}
+
+// Generation returns the highest generation that a primary of the shard was seen with.
+func (sh *Shard) Generation() primary.Generation {
+	return primary.Generation{System: sh.System, Timeline: sh.Timeline, Fork: sh.Fork}
+}
+
+// Raise enters a generation of the shard, and the address of the server that has it. It reports whether that changes anything: a generation of another
+// system, one that is not above the one that is known, and the first timeline of all are not entered.
+func (sh *Shard) Raise(g primary.Generation, at string) bool {
+	known := sh.Generation()
+	switch {
+	case sh.System == "" || g.System != sh.System || g.Timeline <= 1:
+		return false
+	case g.Above(known):
+		sh.Timeline, sh.Fork, sh.Primary = g.Timeline, g.Fork, at
+	case g.Timeline == known.Timeline && known.Fork == 0 && g.Fork != 0:
+		sh.Fork = g.Fork
+	case g.Timeline == known.Timeline && !g.Parted(known) && at != "" && at != sh.Primary:
+		sh.Primary = at
+	default:
+		return false
+	}
+	return true
+}
+
+// Adopt says that the shard is another server from now on, or that it is not known which.
+func (sh *Shard) Adopt(system string) {
+	sh.System, sh.Timeline, sh.Fork, sh.Primary = system, 0, 0, ""
 }
 
 // Reaches reports whether both entries lead to the same servers in the same way.

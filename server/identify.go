@@ -184,7 +184,7 @@ func Judge(snap *directory.Snapshot, hosts []Host, adopted []string) []error {
 		sh := &snap.Shards[i]
 		adopt := slices.Contains(adopted, sh.Name) || slices.Contains(adopted, "all")
 		if adopt {
-			sh.System = ""
+			sh.Adopt("")
 		}
 		first := sh.System
 		for _, h := range hosts {

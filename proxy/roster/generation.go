@@ -1,0 +1,46 @@
+package roster
+
+import (
+	"context"
+	"errors"
+
+	"weft/directory"
+	"weft/primary"
+)
+
+// errKnown says that the directory knows as much already.
+var errKnown = errors.New("the generation is known")
+
+// EnterGeneration makes the directory remember the generation of a shard, and which server has it. A lower generation than the directory's
+// changes nothing.
+func (r *Roster) EnterGeneration(ctx context.Context, shard string, g primary.Generation, at string) error {
+	if snap := r.cfg.Snapshot(); snap == nil || !raises(snap, shard, g, at) {
+		return nil
+	}
+	_, err := r.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if old == nil {
+			return nil, directory.ErrNoCluster
+		}
+		if !raises(old, shard, g, at) {
+			return nil, errKnown
+		}
+		next := old.Clone()
+		sh, _ := next.Shard(shard)
+		sh.Raise(g, at)
+		return next, nil
+	})
+	if errors.Is(err, errKnown) {
+		return nil
+	}
+	return err
+}
+
+// raises reports whether a snapshot does not know a generation yet.
+func raises(snap *directory.Snapshot, shard string, g primary.Generation, at string) bool {
+	sh, ok := snap.Shard(shard)
+	if !ok {
+		return false
+	}
+	c := *sh
+	return c.Raise(g, at)
+}
