@@ -11,9 +11,11 @@
 //  2. The slowdown of a second is the median of all statements' ratios to their bases, by cost. Work is what the
 //     statements of the second would have cost without slowdown: a measure of what the shard gets done.
 //  3. If the slowdown is above tooSlow for a few seconds, the limit is lowered by one step. When the
-//     step has had its effect, work is compared: if much was lost, the shard is slow for another reason than the number
-//     of backends, and the step is taken back. Otherwise the next step follows.
-//  4. Below wellSlow the limit rises again while it keeps clients waiting, up to the fixed number.
+//     step has had its effect, work is compared: if more than a little was lost, the backends were needed, and the step is
+//     taken back. Otherwise the next step follows.
+//  4. A limit that keeps clients waiting goes a step up where a step down was taken back, and where the shard is neither
+//     too slow nor well. The step is taken back unless more work is done.
+//  5. Below wellSlow the limit rises without such trials while it keeps clients waiting, up to the fixed number.
 //
 // While backends wait for locks, nothing changes: fewer of them would not make locks free. Where nothing is known, the limit
 // rises: not to limit is what happens without this package.
