@@ -7,6 +7,7 @@ type Report struct {
 	Shards     map[string]Shard    `json:"shards"`
 	Databases  map[string]Database `json:"databases"`
 	Age        float64             `json:"age"` // seconds since the oldest picture began
+	Moment     Moment              `json:"moment,omitzero"`
 }
 
 // Database is the work in one database.
@@ -21,12 +22,13 @@ type Database struct {
 // Parts says what a report has beside the work of shards and databases.
 type Parts uint8
 
-// The parts, and all of them.
+// The parts, and all of them that one picture has.
 const (
 	KeyPart Parts = 1 << iota
 	StatementPart
 	BucketPart
-	AllParts = KeyPart | StatementPart | BucketPart
+	MomentPart // which another picture has: see NewRecent
+	AllParts   = KeyPart | StatementPart | BucketPart
 )
 
 // Report returns the picture as it is now.
@@ -83,7 +85,7 @@ func (p *Picture) report(keys, statements int) Report {
 func Merge(a, b Report) Report {
 	r := Report{
 		Keys: a.Keys.Merge(b.Keys, maxListed), Statements: a.Statements.Merge(b.Statements, maxListedStatements),
-		Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: max(a.Age, b.Age),
+		Shards: map[string]Shard{}, Databases: map[string]Database{}, Age: max(a.Age, b.Age), Moment: a.Moment.merge(b.Moment),
 	}
 	for _, x := range []Report{a, b} {
 		for name, s := range x.Shards {

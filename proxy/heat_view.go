@@ -31,7 +31,7 @@ func (a adminSource) Heat(ctx context.Context, what console.Aspect, values bool)
 
 // partsOf are the parts of a report that an aspect is made of.
 var partsOf = [...]heat.Parts{
-	console.HeatKeys: heat.KeyPart, console.HeatStatements: heat.StatementPart, console.HeatBuckets: heat.BucketPart | heat.KeyPart,
+	console.HeatKeys: heat.KeyPart | heat.MomentPart, console.HeatStatements: heat.StatementPart, console.HeatBuckets: heat.BucketPart | heat.KeyPart,
 	console.HeatShards: 0, console.HeatSkews: heat.BucketPart | heat.KeyPart,
 }
 
@@ -138,13 +138,16 @@ func (v *heatView) groups() map[group][]string {
 
 func (v *heatView) keys() []console.HotKey {
 	var out []console.HotKey
-	tables := v.groups()
+	tables, warming := v.groups(), verdict.Warming(&v.report.Moment, v.shardOf)
 	for i := range v.report.Keys.Entries {
 		e := &v.report.Keys.Entries[i]
 		k := console.HotKey{
 			Work: work(e.Load), Database: e.Name.Database, Tables: append([]string{}, tables[group{e.Name.Database, e.Name.Group}]...), Key: e.Value, Bucket: int64(e.Bucket), Shard: v.shardOf(e.Name.Database, e.Bucket),
 			Median: milliseconds(&e.Times, 0.5), NinetyNinth: milliseconds(&e.Times, 0.99), Since: v.before(e.Age),
 			Finding: v.found.of(verdict.Object{Kind: verdict.Key, Database: e.Name.Database, Group: e.Name.Group, ID: e.Name.ID}),
+		}
+		if k.Verdict == "" && warming[e.Name] {
+			k.Verdict = string(verdict.Warm)
 		}
 		if v.name != nil {
 			k.Key = v.name(e.Name)

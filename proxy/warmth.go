@@ -123,6 +123,9 @@ func (w *warmth) report(parts heat.Parts, values bool) heat.Report {
 	w.mu.Lock()
 	w.decay()
 	r := w.picture.Some(parts)
+	if parts&heat.MomentPart != 0 {
+		r.Moment = w.recent.Moment()
+	}
 	w.mu.Unlock()
 	if !values {
 		hideValues(&r)

@@ -1,13 +1,17 @@
 package proxy
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
+	"weft/console"
 	"weft/directory"
 	"weft/heat"
+	"weft/heat/verdict"
 )
 
 // put samples statements: ten reads of 1 ms per second and key, on shard-1.
@@ -110,5 +114,41 @@ func TestHeatView(t *testing.T) {
 	empty := heatView{report: newWarmth().report(heat.AllParts, true), snap: snap}
 	if len(empty.keys()) != 0 || len(empty.buckets()) != 0 || len(empty.skews()) != 0 || len(empty.shards()) != 2 || empty.shards()[1].OverMean != 0 {
 		t.Errorf("%+v", empty.shards())
+	}
+}
+
+// A key that has just become warm is shown so before there is a verdict.
+func TestWarmingView(t *testing.T) {
+	snap := directory.New(8, "shard-0", []directory.Shard{{Name: "shard-0", Weight: 1}, {Name: "shard-1", Weight: 1}})
+	for i := range snap.Placement {
+		snap.Placement[i] = 1
+	}
+	var both heat.Report
+	for range 2 { // proxies, which have half of the statements each
+		w := newWarmth()
+		put(w, "app", 30, 1, 2, 3, 4)
+		put(w, "app", 1, append(slices.Repeat([]uint64{7}, 30), 1, 2, 3, 4)...)
+		text, err := json.Marshal(w.report(partsOf[console.HeatKeys], true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r heat.Report
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		both = heat.Merge(both, r)
+	}
+	v := heatView{report: both, snap: snap, now: time.Now()}
+	for _, k := range v.keys() {
+		if (k.Verdict == "warm") != (k.Bucket == 7) || k.Reason != "" {
+			t.Errorf("%+v", k)
+		}
+	}
+	o := verdict.Object{Kind: verdict.Key, Database: "app", Group: 1, ID: 7}
+	v.found = newFound([]verdict.Finding{{Object: o, Verdict: verdict.Hot, Reason: verdict.SingleKey}})
+	for _, k := range v.keys() {
+		if k.Bucket == 7 && (k.Verdict != "hot" || k.Reason != "single_key") {
+			t.Errorf("%+v", k)
+		}
 	}
 }

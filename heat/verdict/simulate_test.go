@@ -75,9 +75,9 @@ func (s *simulation) zipf(exponent float64) {
 	s.draw = func() int { return sort.SearchFloat64s(sums, s.r.Float64()*sum) }
 }
 
-// second lets a second pass and judges it.
-func (s *simulation) second() {
-	for i := range s.samples {
+// pass lets so many seconds pass.
+func (s *simulation) pass(seconds float64) {
+	for i := range int(float64(s.samples) * seconds) {
 		key := s.draw()
 		if s.r.Float64() < s.chance {
 			key = s.hot
@@ -95,13 +95,27 @@ func (s *simulation) second() {
 		s.recent[i%len(s.now)].Add(&x)
 	}
 	for i := range s.now {
-		s.now[i].Decay(1)
-		s.recent[i].Decay(1)
+		s.now[i].Decay(seconds)
+		s.recent[i].Decay(seconds)
 	}
+}
+
+// second lets a second pass and judges it.
+func (s *simulation) second() {
+	s.pass(1)
 	before := s.found
 	s.found = s.t.Second(s.facts(), 1)
 	begun, ended := Changes(before, s.found)
 	s.begun, s.ended = append(s.begun, begun...), append(s.ended, ended...)
+}
+
+// warming returns the keys that the last moment of all proxies shows to be warm.
+func (s *simulation) warming() map[heat.Name]bool {
+	r := heat.Report{Moment: s.recent[0].Moment()}
+	for _, p := range s.recent[1:] {
+		r = heat.Merge(r, heat.Report{Moment: p.Moment()})
+	}
+	return Warming(&r.Moment, place)
 }
 
 func (s *simulation) facts() *Facts {
@@ -177,6 +191,9 @@ func TestNoFalseAlarms(t *testing.T) {
 				s.second()
 				if len(s.begun) > 0 || c.calm && second >= warmUp && len(s.found) > 0 {
 					t.Fatalf("second %d: %+v", second, s.found)
+				}
+				if keys := s.warming(); c.calm && len(keys) > 0 {
+					t.Fatalf("second %d: %v", second, keys)
 				}
 			}
 		})
