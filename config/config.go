@@ -152,6 +152,8 @@ type Pool struct {
 	MaxLifetime time.Duration `yaml:"max_lifetime"`
 	// ConnectTimeout bounds dialling and logging in to a shard.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// TCPTimeout is how long data sent to a shard may stay unacknowledged before the connection counts as lost.
+	TCPTimeout time.Duration `yaml:"tcp_timeout"`
 	// HealthInterval is how often idle connections are looked at.
 	HealthInterval time.Duration `yaml:"health_interval"`
 }
@@ -296,6 +298,7 @@ func Default() Config {
 			IdleTimeout:    10 * time.Minute,
 			MaxLifetime:    time.Hour,
 			ConnectTimeout: 5 * time.Second,
+			TCPTimeout:     10 * time.Second,
 			HealthInterval: time.Second,
 		},
 		Gather: Gather{MaxBytes: 1 << 30, Scatter: true},

@@ -108,7 +108,7 @@ func TestMarshal(t *testing.T) {
 		Service: Service{User: "svc", Password: "0x1"},
 		Pool: Pool{
 			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, OverloadWait: 3 * time.Second, IdleTimeout: time.Minute,
-			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,
+			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, TCPTimeout: 4 * time.Second, HealthInterval: 2 * time.Second,
 		},
 		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
 		Limits: Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20, Memory: 1 << 30},

@@ -167,6 +167,7 @@ func (p Pool) problems(ps *Problems) {
 	ps.positive("pool.idle_timeout", p.IdleTimeout)
 	ps.positive("pool.max_lifetime", p.MaxLifetime)
 	ps.positive("pool.connect_timeout", p.ConnectTimeout)
+	ps.positive("pool.tcp_timeout", p.TCPTimeout)
 	ps.positive("pool.health_interval", p.HealthInterval)
 }
 

@@ -16,6 +16,7 @@ const (
 	ExclusionViolation           = "23P01"
 	CheckViolation               = "23514"
 	ActiveSQLTransaction         = "25001"
+	ReadOnlySQLTransaction       = "25006"
 	InFailedSQLTransaction       = "25P02"
 	InvalidSQLStatementName      = "26000"
 	InvalidAuthorizationSpec     = "28000"

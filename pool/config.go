@@ -40,6 +40,9 @@ type Config struct {
 	MaxLifetime time.Duration
 	// ConnectTimeout bounds dialling a shard. Default 5s.
 	ConnectTimeout time.Duration
+	// TCPTimeout is how long data may stay unacknowledged before a connection counts as lost: its server's host is gone. Default
+	// 10s. Only Linux can be told; other systems only send keepalives.
+	TCPTimeout time.Duration
 	// HealthInterval is how often idle connections are looked at. Default 1s.
 	HealthInterval time.Duration
 	// Users holds what differs for single users.
@@ -93,6 +96,7 @@ func (c Config) WithDefaults() Config {
 	def(&c.IdleTimeout, 10*time.Minute)
 	def(&c.MaxLifetime, time.Hour)
 	def(&c.ConnectTimeout, 5*time.Second)
+	def(&c.TCPTimeout, 10*time.Second)
 	def(&c.HealthInterval, time.Second)
 	if c.Guard == nil {
 		c.Guard = func(_ string, f func()) func() { return f }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/primary"
 	"weft/wire"
 )
 
@@ -53,10 +54,13 @@ type Conn struct {
 	stain    stain
 	secret   []byte
 	endpoint endpoint
-	prepared prepared
-	created  time.Time
-	started  int64 // see Process
-	own      bool  // the connection is one of Spares
+	host     string // the address of the server, as the directory has it
+	// generation is what the server said at login. Zero if it was not asked.
+	generation primary.Generation
+	prepared   prepared
+	created    time.Time
+	started    int64 // see Process
+	own        bool  // the connection is one of Spares
 	// registered is the epoch under which the backend is registered with its database, 0 for none.
 	// Other goroutines may read and set it.
 	registered atomic.Int64

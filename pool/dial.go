@@ -16,63 +16,103 @@ import (
 	"weft/wire"
 )
 
-// dial logs in to the shard. Of several hosts it takes the one that accepts writes. own says that
-// weft itself uses the connection, and no client.
+// dial logs in to the server that is the shard's primary. If it is not known which one that is, the servers are tried one after the
+// other, and each has its share of the time. own says that weft itself uses the connection, and no client.
 func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
-	cfg := l.shard.pool.conf()
-	pc, err := l.shard.connConfig(l.key)
+	sh := l.shard
+	ctx, stop := context.WithTimeout(ctx, sh.pool.conf().ConnectTimeout)
+	defer stop()
+	hosts := sh.hosts()
+	var failed failures
+	for i, host := range hosts {
+		c, err := l.dialHost(ctx, host, own, shareOf(ctx, len(hosts)-i))
+		if err == nil {
+			sh.led(host)
+			return c, nil
+		}
+		if failed.add(host, err); !mayLead(err) {
+			break
+		}
+	}
+	return nil, failed.error(sh)
+}
+
+// dialHost logs in to one server, in a limited time.
+func (l *Lane) dialHost(ctx context.Context, host string, own bool, limit time.Duration) (*Conn, error) {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	c, pc, err := l.login(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	l.shard.pool.keys.use(pc, l.key.User)
-	ctx, stop := context.WithTimeout(ctx, cfg.ConnectTimeout)
-	defer stop()
-	pg, err := pgconn.ConnectConfig(ctx, pc)
-	if err != nil {
-		return nil, l.shard.dialError(err)
-	}
-	h, err := pg.Hijack()
-	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
-	}
-	h.Conn = unwrapped(h.Conn)
-	watchful(h.Conn)
-	if err := quiet(h.Conn); err != nil {
-		_ = h.Conn.Close()
-		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
-	}
-	c := &Conn{
-		Stream: wire.NewStream(h.Conn), pid: int32(h.PID), secret: h.SecretKey,
-		params: h.ParameterStatuses, strings: h.ParameterStatuses[stringsName], status: wire.TxIdle, lane: l, created: time.Now(), own: own,
-		endpoint: endpoint{network: h.Conn.RemoteAddr().Network(), address: h.Conn.RemoteAddr().String()},
-	}
-	if h.TLSConfig != nil {
-		c.endpoint.upgrade = sslUpgrade(h.TLSConfig)
-	}
-	c.prepared.reset()
+	c.own = own
 	if role := l.Role(); role != "" {
 		if err := c.checkPoolUser(pc.User, role); err != nil {
 			c.hangUp()
 			return nil, err
 		}
 	}
-	if err := c.verify(ctx); err != nil {
+	if err := c.verify(ctx, limit); err != nil {
 		c.hangUp()
 		return nil, err
 	}
 	l.shard.pool.processes.add(c)
-	if c.mustRegister() {
-		// Whoever looks for backends that are not registered finds the backend from now on. Before
-		// that, backends of its database may have begun to register.
-		if statement, _, err := cfg.Registrar.Statement(ctx, c.Shard(), l.key.Database, c.pid); err == nil && statement != "" {
-			if err := c.verify(ctx); err != nil {
-				l.shard.pool.processes.remove(c)
-				c.hangUp()
-				return nil, err
-			}
-		}
+	if err := c.readmit(ctx, limit); err != nil {
+		l.shard.pool.processes.remove(c)
+		c.hangUp()
+		return nil, err
 	}
 	return c, nil
+}
+
+// readmit repeats what may have changed before others could find the backend: it may have to register, or its server may
+// have been replaced.
+func (c *Conn) readmit(ctx context.Context, limit time.Duration) error {
+	if err := c.outdated(); err != nil {
+		return err
+	}
+	if !c.mustRegister() {
+		return nil
+	}
+	// Whoever looks for backends that are not registered finds the backend from now on. Before
+	// that, backends of its database may have begun to register.
+	if statement, _, err := c.lane.shard.pool.conf().Registrar.Statement(ctx, c.Shard(), c.lane.key.Database, c.pid); err == nil && statement != "" {
+		return c.verify(ctx, limit)
+	}
+	return nil
+}
+
+// login logs in to one server, without asking it anything.
+func (l *Lane) login(ctx context.Context, host string) (*Conn, *pgconn.Config, error) {
+	pc, err := l.shard.connConfig(l.key, host)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.shard.pool.keys.use(pc, l.key.User)
+	pg, err := pgconn.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, nil, l.shard.dialError(host, err)
+	}
+	h, err := pg.Hijack()
+	if err != nil {
+		return nil, nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
+	}
+	h.Conn = unwrapped(h.Conn)
+	watchful(h.Conn, l.shard.pool.conf().TCPTimeout)
+	if err := quiet(h.Conn); err != nil {
+		_ = h.Conn.Close()
+		return nil, nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
+	}
+	c := &Conn{
+		Stream: wire.NewStream(h.Conn), pid: int32(h.PID), secret: h.SecretKey,
+		params: h.ParameterStatuses, strings: h.ParameterStatuses[stringsName], status: wire.TxIdle, lane: l, created: time.Now(), host: host,
+		endpoint: endpoint{network: h.Conn.RemoteAddr().Network(), address: h.Conn.RemoteAddr().String()},
+	}
+	if h.TLSConfig != nil {
+		c.endpoint.upgrade = sslUpgrade(h.TLSConfig)
+	}
+	c.prepared.reset()
+	return c, pc, nil
 }
 
 // quiet ends the background read that pgconn starts when a write is slow, and that outlives
@@ -88,17 +128,13 @@ func quiet(conn net.Conn) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// connConfig makes pgconn's configuration for a key. It sets everything explicitly, so that
+// connConfig makes pgconn's configuration for a key and one server. It sets everything explicitly, so that
 // environment variables of the process have no effect.
-func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
+func (sh *Shard) connConfig(key Key, address string) (*pgconn.Config, error) {
 	spec := sh.spec.Load()
-	var hosts, ports []string
-	for _, h := range spec.Hosts {
-		host, port, err := net.SplitHostPort(h)
-		if err != nil {
-			return nil, pgerr.New(pgerr.InternalError, "shard %q has a bad endpoint %q", sh.Name, h).WithCause(err)
-		}
-		hosts, ports = append(hosts, host), append(ports, port)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, pgerr.New(pgerr.InternalError, "shard %q has a bad endpoint %q", sh.Name, address).WithCause(err)
 	}
 	conf := sh.pool.conf()
 	u := conf.Users[key.User]
@@ -106,18 +142,13 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 	kv := func(k, v string) {
 		fmt.Fprintf(&b, "%s='%s' ", k, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v))
 	}
-	kv("host", strings.Join(hosts, ","))
-	kv("port", strings.Join(ports, ","))
+	kv("host", host)
+	kv("port", port)
 	kv("user", conf.loginName(key.User))
 	kv("database", key.Database)
 	kv("password", "") // set below: an error of ParseConfig would quote it
 	if _, ok := spec.Options["sslmode"]; !ok {
 		kv("sslmode", "prefer")
-	}
-	if len(hosts) > 1 {
-		if _, ok := spec.Options["target_session_attrs"]; !ok {
-			kv("target_session_attrs", "read-write")
-		}
 	}
 	for k, v := range spec.Options {
 		kv(k, v)
@@ -140,7 +171,7 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 
 // dialError words a failed dial for the client: the server's error, field by field, or that the
 // server could not be reached.
-func (sh *Shard) dialError(err error) error {
+func (sh *Shard) dialError(host string, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return &pgerr.Error{
@@ -161,7 +192,7 @@ func (sh *Shard) dialError(err error) error {
 		reason = "timed out"
 	}
 	return pgerr.New(pgerr.ConnectionFailure, "could not connect to shard %q: %s", sh.Name, reason).
-		WithHint("Is the server running on %s?", strings.Join(sh.spec.Load().Hosts, ", ")).WithCause(err)
+		WithHint("Is the server running on %s?", host).WithCause(err)
 }
 
 // sslUpgrade returns the function that starts TLS on the connection of a cancel request.

@@ -89,6 +89,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 	if sh == nil {
 		sh = &Shard{Name: s.Name, pool: p, lanes: map[Key]*Lane{}, users: map[string]int{}, Times: tally.NewHistogram(tally.Durations), Queued: tally.NewHistogram(tally.Durations)}
 		sh.spec.Store(s)
+		sh.Raise(s.Generation())
 		sh.pauses.all = p.paused
 		sh.pauses.set()
 		p.shards[s.Name] = sh
@@ -98,6 +99,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 		sh.spec.Store(s)
 		sh.retire(func(*Lane) bool { return true })
 	}
+	sh.Raise(s.Generation())
 	return sh
 }
 
@@ -231,15 +233,31 @@ func (p *Pool) Lanes() []LaneStats {
 	return out
 }
 
-// Reachable reports whether a server answers on the shard's primary port. A refused login is an
-// answer too, unless the server refuses because it cannot take connections now or has too many.
+// Reachable reports whether a server answers at the address of the shard's primary, or at any if it is not known which server that is. A
+// refused login is an answer too, unless the server refuses because it cannot take connections now or has too many.
 func (sh *Shard) Reachable(ctx context.Context) error {
-	pc, err := sh.connConfig(Key{Database: "postgres", User: "postgres"})
+	ctx, stop := context.WithTimeout(ctx, sh.pool.conf().ConnectTimeout)
+	defer stop()
+	hosts := sh.hosts()
+	var failed failures
+	for i, host := range hosts {
+		err := sh.reach(ctx, host, shareOf(ctx, len(hosts)-i))
+		if err == nil {
+			return nil
+		}
+		failed.add(host, err)
+	}
+	return failed.error(sh)
+}
+
+// reach is Reachable for one server.
+func (sh *Shard) reach(ctx context.Context, host string, limit time.Duration) error {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	pc, err := sh.connConfig(Key{Database: "postgres", User: "postgres"}, host)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, sh.pool.conf().ConnectTimeout)
-	defer stop()
 	c, err := pgconn.ConnectConfig(ctx, pc)
 	if err == nil {
 		return c.Close(ctx)
@@ -248,5 +266,5 @@ func (sh *Shard) Reachable(ctx context.Context) error {
 	if errors.As(err, &pg) && pg.Code != pgerr.CannotConnectNow && pg.Code != pgerr.TooManyConnections {
 		return nil
 	}
-	return sh.dialError(err)
+	return sh.dialError(host, err)
 }

@@ -44,6 +44,19 @@ func (b *processes) remove(c *Conn) {
 	delete(b.open, c)
 }
 
+// of lists the connections to a shard.
+func (b *processes) of(sh *Shard) []*Conn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []*Conn
+	for c := range b.open {
+		if c.lane.shard == sh {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // Processes lists the server processes that the pool is connected to, including those of weft's
 // own work, and returns how many connections were ever opened. If that count is known, Processes
 // first waits up to wait for another connection to open.

@@ -22,6 +22,7 @@ type Shard struct {
 	// Queued is how long sessions have waited for a connection to the shard.
 	Times, Queued *tally.Histogram
 	pauses        pauses
+	lead          lead
 	share         atomic.Int64 // see SetShare
 	limit         atomic.Int64 // see SetLimit
 

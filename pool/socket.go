@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// A server whose host is gone sends nothing, not even an end of file. Its connections count as
-// lost after goneAfter, whether sent data or a probe went unanswered.
+// A server whose host is gone sends nothing, not even an end of file. Its connections count as lost when this many keepalives went
+// unanswered.
 const (
-	goneAfter     = 30 * time.Second
-	probeIdle     = 10 * time.Second
-	probeInterval = 5 * time.Second
+	probeIdle     = 5 * time.Second
+	probeInterval = 2 * time.Second
+	probeCount    = 3
 )
 
-// watchful sets up a new connection, perhaps under TLS, to notice that its server's host is gone.
-func watchful(conn net.Conn) {
+// watchful sets up a new connection, perhaps under TLS, to notice that its server's host is gone. Data that was sent may stay unacknowledged for
+// as long as timeout says.
+func watchful(conn net.Conn, timeout time.Duration) {
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = over.NetConn()
 	}
@@ -24,9 +25,9 @@ func watchful(conn net.Conn) {
 	}
 	_ = tcp.SetNoDelay(true)
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
-		Enable: true, Idle: probeIdle, Interval: probeInterval, Count: int((goneAfter - probeIdle) / probeInterval),
+		Enable: true, Idle: probeIdle, Interval: probeInterval, Count: probeCount,
 	})
 	if raw, err := tcp.SyscallConn(); err == nil {
-		_ = raw.Control(boundUnsent)
+		_ = raw.Control(func(fd uintptr) { boundUnsent(fd, timeout) })
 	}
 }

@@ -2,5 +2,7 @@
 
 package pool
 
+import "time"
+
 // boundUnsent does nothing: the system decides how long it tries to send unacknowledged data.
-func boundUnsent(uintptr) {}
+func boundUnsent(uintptr, time.Duration) {}

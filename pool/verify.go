@@ -43,10 +43,11 @@ const registerTries = 2
 const readWrite = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; "
 
 // verify asks a new backend for its identity, lets Config.Verify judge, and registers the backend.
-// It costs one round trip per backend, and nothing for the statements that use the backend.
-func (c *Conn) verify(ctx context.Context) error {
+// A server that is no primary, or not any more, is refused. It costs one round trip per backend, and nothing for the statements that
+// use the backend. The server has limit to answer.
+func (c *Conn) verify(ctx context.Context, limit time.Duration) error {
 	cfg := c.lane.shard.pool.conf()
-	if cfg.Verify == nil {
+	if cfg.Verify == nil && len(c.lane.shard.spec.Load().Hosts) == 1 {
 		return nil
 	}
 	database := c.lane.key.Database
@@ -58,7 +59,7 @@ func (c *Conn) verify(ctx context.Context) error {
 				return err
 			}
 		}
-		refused, err := c.identify(cfg, statement)
+		refused, err := c.identify(cfg, statement, limit)
 		if err != nil || statement == "" {
 			return err
 		}
@@ -80,12 +81,12 @@ func (c *Conn) verify(ctx context.Context) error {
 
 // identify asks a backend for its identity, and runs the statement that registers it, if there is
 // one. refused is why that statement has failed.
-func (c *Conn) identify(cfg *Config, statement string) (refused *pgerr.Error, err error) {
+func (c *Conn) identify(cfg *Config, statement string, limit time.Duration) (refused *pgerr.Error, err error) {
 	first, text := askLogin, identity.Query
 	if statement != "" {
 		first, text = readWrite+first, text+"; "+statement
 	}
-	_ = c.Conn().SetDeadline(time.Now().Add(cfg.ConnectTimeout))
+	_ = c.Conn().SetDeadline(time.Now().Add(limit))
 	rows, err := c.Ask(first, text)
 	_ = c.Conn().SetDeadline(time.Time{})
 	var found identity.Found
@@ -105,9 +106,19 @@ func (c *Conn) identify(cfg *Config, statement string) (refused *pgerr.Error, er
 	if err == nil {
 		found, err = identity.Read(rows)
 	}
+	if err != nil && said(err).Code == pgerr.ReadOnlySQLTransaction {
+		return nil, c.standby() // what registers a backend begins a transaction that writes
+	}
 	if err != nil {
 		return nil, pgerr.New(pgerr.ConnectionFailure, "shard %q could not be asked who it is: %s", c.Shard(), pgerr.From(err).Message).
 			WithHint("Every role must be able to call pg_control_system(), as is PostgreSQL's default.").WithCause(err)
+	}
+	if found.Recovery {
+		return nil, c.standby()
+	}
+	c.generation = found.Generation()
+	if err := c.outdated(); err != nil || cfg.Verify == nil {
+		return refused, err
 	}
 	return refused, cfg.Verify(Login{Shard: c.Shard(), Database: c.lane.key.Database, Address: c.endpoint.address, Found: found})
 }

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -61,37 +56,6 @@ func dial(ctx context.Context, address string) (primary.Conn, error) {
 	return plain{c}, nil
 }
 
-// standbyOf starts a standby of a server.
-func standbyOf(t *testing.T, of *pgserver.Temp) *pgserver.Server {
-	t.Helper()
-	cfg := of.Config()
-	cfg.Dir = filepath.Join(pgtest.Dir(t), "data")
-	var err error
-	if cfg.Port, err = pgserver.FreePort(); err != nil {
-		t.Fatal(err)
-	}
-	parent := filepath.Dir(cfg.Dir)
-	cmd := exec.Command(cfg.Install.Program("pg_basebackup"), "-D", cfg.Dir, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", of.ConnString("postgres"))
-	cmd.Dir = "/"
-	if u, err := user.Lookup("postgres"); err == nil && syscall.Geteuid() == 0 {
-		uid, _ := strconv.Atoi(u.Uid)
-		gid, _ := strconv.Atoi(u.Gid)
-		if err := syscall.Chown(parent, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	s, err := cfg.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Kill)
-	return s
-}
-
 func execute(t *testing.T, s *pgserver.Server, sql string) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), s.ConnString("postgres"))
@@ -107,7 +71,7 @@ func execute(t *testing.T, s *pgserver.Server, sql string) {
 // TestServers lets a Watcher see real servers: a standby, a promotion, and the old primary back.
 func TestServers(t *testing.T) {
 	a := pgtest.Start(t, pgserver.Config{})
-	b := standbyOf(t, a)
+	b := pgtest.Standby(t, a.Server)
 	w := primary.NewWatcher(primary.Config{
 		Dial: dial,
 		Timing: func() primary.Timing {

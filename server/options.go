@@ -82,6 +82,7 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 		IdleTimeout:    cfg.IdleTimeout,
 		MaxLifetime:    cfg.MaxLifetime,
 		ConnectTimeout: cfg.ConnectTimeout,
+		TCPTimeout:     cfg.TCPTimeout,
 		HealthInterval: cfg.HealthInterval,
 		Users:          make(map[string]pool.User, len(users)),
 		Log:            log,

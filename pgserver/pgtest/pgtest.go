@@ -10,7 +10,10 @@ package pgtest
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,3 +63,30 @@ func Install(tb testing.TB) pgserver.Install {
 	}
 	return inst
 }
+
+// Standby starts a standby of a running server. It is gone when the test ends.
+func Standby(tb testing.TB, of *pgserver.Server) *pgserver.Server {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	cfg := of.Config()
+	cfg.Dir = filepath.Join(Dir(tb), "data")
+	cfg.Name = fmt.Sprintf("standby-of-%d-%d", of.Port(), standbys.Add(1))
+	var err error
+	if cfg.Port, err = pgserver.FreePort(); err != nil {
+		tb.Fatal(err)
+	}
+	s, err := cfg.Standby(ctx, of)
+	if err != nil {
+		tb.Fatalf("start a standby: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Config().End(context.Background()); err != nil {
+			tb.Errorf("end a standby: %v", err)
+		}
+	})
+	return s
+}
+
+// standbys counts the standbys, for their names.
+var standbys atomic.Int64

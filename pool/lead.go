@@ -1,0 +1,152 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weft/pgerr"
+	"weft/primary"
+)
+
+// lead is which server of a shard is dialled. Package primary finds out which one is the primary, if the shard has a Watcher; without
+// one the pool remembers where the last login found a primary.
+type lead struct {
+	// primary is the address of the primary as a Watcher says, nil or "" if it is not known.
+	primary atomic.Pointer[string]
+	// last is the address of the last login that found a primary, nil if there was none.
+	last atomic.Pointer[string]
+	// floor is the highest generation that is known. Servers of lower ones are not used.
+	floor atomic.Pointer[primary.Generation]
+}
+
+// Lead says which server is the primary from now on, "" if that is not known. Connections to others stay: see Raise.
+func (sh *Shard) Lead(address string) {
+	sh.lead.primary.Store(&address)
+}
+
+// Raise says that a generation is the shard's from now on. Connections to servers of lower generations are closed, also those that
+// sessions use: what they write there is lost. A lower generation than the known one changes nothing.
+func (sh *Shard) Raise(g primary.Generation) {
+	for {
+		old := sh.lead.floor.Load()
+		if old == nil && g.System == "" || old != nil && !g.Above(*old) && !g.Foreign(*old) {
+			return
+		}
+		if sh.lead.floor.CompareAndSwap(old, &g) {
+			break
+		}
+	}
+	var late []*Conn
+	for _, c := range sh.pool.processes.of(sh) {
+		if c.outdated() != nil {
+			late = append(late, c)
+		}
+	}
+	if len(late) == 0 {
+		return
+	}
+	sh.retire(func(*Lane) bool { return true })
+	for _, c := range late {
+		c.GiveUp()
+	}
+}
+
+// Generation returns the highest generation that is known of the shard.
+func (sh *Shard) Generation() primary.Generation {
+	if g := sh.lead.floor.Load(); g != nil {
+		return *g
+	}
+	return primary.Generation{}
+}
+
+// hosts returns the addresses to dial, in order: the primary, or all servers if it is not known which one that is.
+func (sh *Shard) hosts() []string {
+	all := sh.spec.Load().Hosts
+	if len(all) == 1 {
+		return all
+	}
+	if p := sh.lead.primary.Load(); p != nil && slices.Contains(all, *p) {
+		return []string{*p}
+	}
+	if p := sh.lead.last.Load(); p != nil && *p != all[0] && slices.Contains(all, *p) {
+		rest := slices.DeleteFunc(slices.Clone(all), func(h string) bool { return h == *p })
+		return append([]string{*p}, rest...)
+	}
+	return all
+}
+
+// led notes that a login has found a primary.
+func (sh *Shard) led(host string) {
+	if p := sh.lead.last.Load(); p == nil || *p != host {
+		sh.lead.last.Store(&host)
+	}
+}
+
+// shareOf returns how long the next of n servers may take, so that the others have as much of the time that is left.
+func shareOf(ctx context.Context, n int) time.Duration {
+	end, _ := ctx.Deadline() // all callers have one
+	return time.Until(end) / time.Duration(n)
+}
+
+// mayLead reports whether another server may be the primary, after a login to one has failed.
+func mayLead(err error) bool {
+	switch pgerr.From(err).Code {
+	case pgerr.ConnectionFailure, pgerr.CannotConnectNow, pgerr.AdminShutdown, "57P02", pgerr.TooManyConnections:
+		return true
+	}
+	return false
+}
+
+// failures are why logins to the servers of a shard have failed.
+type failures struct {
+	hosts []string
+	errs  []error
+}
+
+func (f *failures) add(host string, err error) {
+	f.hosts, f.errs = append(f.hosts, host), append(f.errs, err)
+}
+
+// error returns the error for the client. A server's answer that concerns the client comes before what says that a server is no primary.
+func (f *failures) error(sh *Shard) error {
+	if len(f.errs) == 1 {
+		return f.errs[0]
+	}
+	code, said := pgerr.ConnectionFailure, []string(nil)
+	for i, err := range f.errs {
+		e := pgerr.From(err)
+		if !mayLead(err) || e.Code == pgerr.TooManyConnections {
+			return err
+		}
+		if e.Code == pgerr.CannotConnectNow {
+			code = e.Code
+		}
+		said = append(said, f.hosts[i]+": "+e.Message)
+	}
+	return pgerr.New(code, "no server of shard %q is a primary that can be reached", sh.Name).
+		WithDetail("%s.", strings.Join(said, "; ")).WithCause(errors.Join(f.errs...))
+}
+
+// standby is the error for a server that is in recovery.
+func (c *Conn) standby() error {
+	return pgerr.New(pgerr.CannotConnectNow, "server %s of shard %q is a standby", c.host, c.Shard()).
+		WithHint("If the primary is another server, add it to the hosts of the shard. If this one is to be the primary, it has to be promoted.")
+}
+
+// outdated returns the error for a backend whose server has been replaced: another server was promoted. It returns nil for others.
+func (c *Conn) outdated() error {
+	floor := c.lane.shard.lead.floor.Load()
+	if floor == nil || c.generation.Timeline == 0 || !floor.Above(c.generation) {
+		return nil
+	}
+	return pgerr.New(pgerr.CannotConnectNow, "server %s of shard %q is not the primary any more", c.host, c.Shard()).
+		WithDetail("It is on timeline %d, and another server has been promoted to timeline %d.", c.generation.Timeline, floor.Timeline).
+		WithHint("Stop the server and make it a standby of the primary, with pg_rewind or a new base backup. What was written to it since the promotion is not part of the shard.")
+}
+
+// Generation returns what the backend's server said of its generation at login. It is zero if the server was not asked.
+func (c *Conn) Generation() primary.Generation { return c.generation }
