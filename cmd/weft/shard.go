@@ -117,6 +117,7 @@ joined and has its buckets, and with 1 if the job was cancelled or has failed.`,
 	f.StringVar(&weight, "weight", "", "share of the buckets relative to other shards (default 1)")
 	f.BoolVar(&stay, "no-rebalance", false, "bring it no buckets; weft rebalance does so later")
 	s.options.flags(cmd, "max_pause")
+	f.Lookup("max-pause").Usage = "longest time that a statement waits for the join (default 2s, then up to 30s) or for rows that move (default 500ms)"
 	f.BoolVar(&s.wait, "wait", false, "follow the job to its end")
 	return cmd
 }
