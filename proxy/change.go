@@ -23,9 +23,18 @@ import (
 // waited for until its lease ends.
 const changeTimeout = 30 * time.Second
 
-// mayChange refuses changes while the directory cannot be reached: other proxies would not hear
-// of them.
-func (cm *commit) mayChange() error {
+// What a change that needs the directory is about.
+const (
+	schemaChange   = "schemas with sharded tables"
+	throttleChange = "throttles"
+)
+
+// mayChange refuses changes of schemas while the directory cannot be reached: other proxies would not
+// hear of them.
+func (cm *commit) mayChange() error { return cm.reaches(schemaChange) }
+
+// reaches refuses a change of something while the directory cannot be reached.
+func (cm *commit) reaches(what string) error {
 	if cm.s.srv.cfg.Directory == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory")
 	}
@@ -33,7 +42,7 @@ func (cm *commit) mayChange() error {
 	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, 3*time.Second)
 	defer cancel()
 	if _, err := cm.s.srv.cfg.Directory.Load(ctx); err != nil {
-		return unreachable(err)
+		return unreachable(what, err)
 	}
 	return nil
 }
@@ -171,7 +180,7 @@ func (cm *commit) intend(a *agreement) error {
 		return e
 	}
 	if err != nil {
-		return unreachable(err)
+		return unreachable(schemaChange, err)
 	}
 	cm.s.route.refresh() // this block itself has just changed the declarations
 	return nil
@@ -189,8 +198,8 @@ func takenByAll(snap *directory.Snapshot, p *directory.Pending) error {
 }
 
 // unreachable is the error for a change that other proxies could not be told of.
-func unreachable(err error) *pgerr.Error {
-	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
+func unreachable(what string, err error) *pgerr.Error {
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so %s cannot be changed", what).
 		WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
 }
 

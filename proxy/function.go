@@ -126,7 +126,11 @@ func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
 		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
 			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first.")
 	}
-	if err := u.s.commit.mayChange(); err != nil {
+	what := schemaChange
+	if f.Name == "throttle" || f.Name == "unthrottle" {
+		what = throttleChange
+	}
+	if err := u.s.commit.reaches(what); err != nil {
 		return nil, err
 	}
 	ctx, cancel := u.cancellable()

@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestEtcdDies(t *testing.T) {
 	if took := time.Since(began); took < 5*time.Second {
 		t.Errorf("ended after %v", took)
 	}
-	if _, err := a.Exec(t.Context(), "select weft.throttle(username => 'alice', refuse => true, duration => '1h')"); code(err) != "55000" && code(err) != "58000" {
+	if _, err := a.Exec(t.Context(), "select weft.throttle(username => 'alice', refuse => true, duration => '1h')"); code(err) != "55000" && code(err) != "58000" || !strings.Contains(err.Error(), "throttles cannot be changed") {
 		t.Errorf("a throttle without etcd: %v", err)
 	}
 	still := func() {
