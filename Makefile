@@ -99,6 +99,10 @@ bench-analytics: postgresql ## time the analytical questions at SCALE against on
 bench-growth: postgresql ## give four shards with ROWS rows a fifth while clients work, and draw it into growth.svg (minutes)
 	$(GO) test -timeout 24h ./integration/growth -v -args -rows $(ROWS) -picture $(CURDIR)/growth.svg $(ARGS)
 
+.PHONY: bench-wide
+bench-wide: postgresql ## move buckets of 100 sharded tables behind 20 proxies while clients write (minutes)
+	$(GO) test -timeout 24h ./integration/growth -run TestWide -v -args -tables 100 -proxies 20 $(ARGS)
+
 .PHONY: bench-heat
 bench-heat: postgresql ## hold what weft finds hot, and how it isolates clients, against bars; HEATTIME for each measurement (half an hour)
 	$(GO) test -timeout 24h ./integration/heat -run 'TestBar' -v -args -bars $(HEATTIME) $(ARGS)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weft/pgerr"
-	"weft/proxy/backup"
+	"weft/proxy/copies"
 	"weft/proxy/roster"
 )
 
@@ -25,11 +25,11 @@ func newRoster(s *Server) *roster.Roster {
 }
 
 // newCopies returns what writes copies of the directory.
-func newCopies(s *Server) *backup.Copies {
-	return backup.New(backup.Config{
+func newCopies(s *Server) *copies.Copies {
+	return copies.New(copies.Config{
 		Log: s.log, Turn: s.register.turn,
 		Install: s.keeper.owns.Install,
-		Dial: func(ctx context.Context, shard, database string) (backup.Conn, error) {
+		Dial: func(ctx context.Context, shard, database string) (copies.Conn, error) {
 			return s.dialService(ctx, shard, database)
 		},
 		Guarded: func(f func()) func() { return s.guarded("copy of the directory", f) },

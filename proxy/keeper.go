@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"weft/proxy/backup"
+	"weft/proxy/copies"
 	"weft/proxy/gate"
 	"weft/proxy/limiter"
 	"weft/proxy/own"
@@ -34,5 +34,5 @@ type keeper struct {
 	outlook outlook
 	guard   *gate.Guard // backends that hold a gate for too long
 	// copies are the copies of the directory on the shards.
-	copies *backup.Copies
+	copies *copies.Copies
 }

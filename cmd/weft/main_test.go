@@ -117,12 +117,12 @@ func TestMistakes(t *testing.T) {
 
 var rewrite = flag.Bool("rewrite", false, "write the texts of --help in testdata/help anew")
 
-// TestHelpTexts holds what --help says of the commands that move rows to testdata/help.
+// TestHelpTexts holds what --help says of the commands that move, copy and restore rows to testdata/help.
 func TestHelpTexts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range documented(rootCommand()) {
 		words := strings.Fields(c.CommandPath())[1:]
-		if len(words) == 0 || !slices.Contains([]string{"move", "rebalance", "grow-buckets", "shard", "import"}, words[0]) {
+		if len(words) == 0 || !slices.Contains([]string{"move", "rebalance", "grow-buckets", "shard", "import", "backup", "restore"}, words[0]) {
 			continue
 		}
 		file := filepath.Join("testdata", "help", pageName(c)+".txt")

@@ -47,22 +47,41 @@ func rebuildDirectory(ctx context.Context, cfg config.Config, file string, yes b
 	return r.run(ctx)
 }
 
-func (r *rebuilding) run(ctx context.Context) error {
-	if old, err := r.store.Load(ctx); err == nil {
+// empty refuses a directory that has a cluster.
+func (r *rebuilding) empty(ctx context.Context) error {
+	old, err := r.store.Load(ctx)
+	if err == nil {
 		return fmt.Errorf("the directory is not empty: it holds cluster %s at version %d; there is nothing to rebuild", old.Cluster, old.Version)
-	} else if !errors.Is(err, directory.ErrNoCluster) {
+	}
+	if !errors.Is(err, directory.ErrNoCluster) {
 		return err
 	}
+	return nil
+}
+
+// ask asks the servers of the file who they are. All must answer.
+func (r *rebuilding) ask(ctx context.Context) (*directory.Snapshot, []server.Host, error) {
 	r.file.Directory, r.file.ID = "", "" // the servers' word counts
 	named, err := r.file.Merge(nil, false)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	hosts := r.servers.Ask(ctx, named.Shards, identifyTimeout)
 	for _, h := range hosts {
 		if h.Err != nil {
-			return fmt.Errorf("%s at %s does not answer, and could have the newest copy: %w", h.Shard, h.Address, h.Err)
+			return nil, nil, fmt.Errorf("%s at %s does not answer, and could have the newest copy: %w", h.Shard, h.Address, h.Err)
 		}
+	}
+	return named, hosts, nil
+}
+
+func (r *rebuilding) run(ctx context.Context) error {
+	if err := r.empty(ctx); err != nil {
+		return err
+	}
+	named, hosts, err := r.ask(ctx)
+	if err != nil {
+		return err
 	}
 	copies, err := r.servers.Kept(ctx, named.Shards, hosts, identifyTimeout)
 	if err != nil {
@@ -90,6 +109,11 @@ func (r *rebuilding) run(ctx context.Context) error {
 		fmt.Fprintln(r.out, "nothing is written: pass --yes to fill the directory with it")
 		return nil
 	}
+	return r.fill(ctx, next, pinned)
+}
+
+// fill writes the cluster to the directory, which must be empty.
+func (r *rebuilding) fill(ctx context.Context, next *directory.Snapshot, pinned []directory.PinnedValue) error {
 	snap, err := r.store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		if old != nil {
 			return nil, fmt.Errorf("somebody has just made cluster %s in the directory", old.Cluster)

@@ -1,4 +1,4 @@
-// Package backup writes copies of the directory to the shards, so that a lost etcd can be rebuilt: see
+// Package copies writes copies of the directory to the shards, so that a lost etcd can be rebuilt: see
 // directory.Copy and weft recover --directory.
 //
 //	declarations ──Copies.Keep──┐
@@ -10,4 +10,4 @@
 // many databases, each declaration would have to be written to all of them.
 //
 // Copies writes to all shards at once, each on a goroutine that is waited for. Start reading at Copies.Keep.
-package backup
+package copies

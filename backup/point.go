@@ -1,0 +1,287 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/quote"
+)
+
+// Conn is a connection of the service user to a database of a shard.
+type Conn interface {
+	Exec(sql string) ([][]string, error)
+	// Interrupt ends a running Exec, from another goroutine.
+	Interrupt()
+	Terminate()
+}
+
+// Cluster is what a point is made of.
+type Cluster interface {
+	// Load returns the directory as it is, with the entries of lookups.
+	Load(ctx context.Context) (*directory.Snapshot, error)
+	// Dial connects to a database of a shard's primary.
+	Dial(ctx context.Context, shard, database string) (Conn, error)
+}
+
+// Maker makes points.
+type Maker struct {
+	Cluster Cluster
+	// Tries is how many attempts are made. Default 20.
+	Tries int
+	// Patience bounds how long an attempt waits for a lock, and with that how long commits over several shards wait
+	// behind it. Default 1s.
+	Patience time.Duration
+	// Pause waits between two attempts. Default: a time that grows with each.
+	Pause func(ctx context.Context, try int) error
+	// Say tells the operator of an attempt that was in vain. Nil: says nothing.
+	Say func(text string)
+}
+
+// ErrName says that a point cannot have a name.
+var ErrName = errors.New("the name of a point has 1 to 40 letters, digits and the signs - _ . only")
+
+var pointName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]{0,39}$`)
+
+// Make makes a point and returns its manifest. The WAL of the point may not be archived yet.
+func (m *Maker) Make(ctx context.Context, name string) (*Manifest, error) {
+	if !pointName.MatchString(name) {
+		return nil, fmt.Errorf("%q: %w", name, ErrName)
+	}
+	tries, pause := m.Tries, m.Pause
+	if tries == 0 {
+		tries = 20
+	}
+	if pause == nil {
+		pause = rest
+	}
+	for try := 1; ; try++ {
+		made, err := m.attempt(ctx, name)
+		var busy *BusyError
+		if err == nil || !errors.As(err, &busy) || try == tries {
+			return made, err
+		}
+		if m.Say != nil {
+			m.Say(fmt.Sprintf("attempt %d: %s", try, busy))
+		}
+		if err := pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// rest waits for a tenth of a second after the first attempt and for two seconds at most, and a part of that at random.
+func rest(ctx context.Context, try int) error {
+	var b [1]byte
+	_, _ = rand.Read(b[:])
+	d := min(time.Duration(try)*100*time.Millisecond, 2*time.Second)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d/2 + d*time.Duration(b[0])/256):
+		return nil
+	}
+}
+
+// BusyError says what kept an attempt from making a point. Another attempt may succeed.
+type BusyError struct {
+	Why   string
+	Cause error
+}
+
+func (e *BusyError) Error() string {
+	if e.Cause != nil {
+		return e.Why + ": " + e.Cause.Error()
+	}
+	return e.Why
+}
+
+func (e *BusyError) Unwrap() error { return e.Cause }
+
+// place is a database of a shard.
+type place struct{ shard, database string }
+
+// attempt makes a point, or says why it could not.
+func (m *Maker) attempt(ctx context.Context, name string) (_ *Manifest, err error) {
+	before, err := m.Cluster.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if why := unsettled(before); why != "" {
+		return nil, &BusyError{Why: why}
+	}
+	h, err := m.hold(ctx, before)
+	defer h.release()
+	if err != nil {
+		return nil, err
+	}
+	// Recovery stops at the first point of a name: every attempt has its own.
+	var id [4]byte
+	_, _ = rand.Read(id[:])
+	out := &Manifest{
+		Format: Format, Name: name, Target: fmt.Sprintf("weft:%s:%s", name, hex.EncodeToString(id[:])),
+		Cluster: before.Cluster, Home: before.Home, Marks: make([]Mark, len(before.Shards)),
+	}
+	if err := h.mark(ctx, before, out); err != nil {
+		return nil, err
+	}
+	if err := h.still(); err != nil {
+		return nil, err
+	}
+	h.release()
+	after, err := m.Cluster.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if why := changed(before, after); why != "" {
+		return nil, &BusyError{Why: why}
+	}
+	if out.Directory, err = after.EncodeCopy(); err != nil {
+		return nil, err
+	}
+	out.Number = after.Number()
+	out.seal()
+	return out, nil
+}
+
+// holding is the locks of one attempt.
+type holding struct {
+	places []place
+	conns  []Conn
+	bare   []bool // the database has no table of decisions on the shard
+}
+
+// hold locks the decisions of all databases on all shards. The caller releases what is held also after an error.
+func (m *Maker) hold(ctx context.Context, snap *directory.Snapshot) (*holding, error) {
+	databases := snap.Databases()
+	if len(databases) == 0 {
+		return &holding{}, errors.New("no table is declared: one PostgreSQL has all rows, and its own backups are enough")
+	}
+	h := &holding{}
+	for i := range snap.Shards {
+		for _, d := range databases {
+			h.places = append(h.places, place{snap.Shards[i].Name, d})
+		}
+	}
+	h.conns, h.bare = make([]Conn, len(h.places)), make([]bool, len(h.places))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, p := range h.places {
+		g.Go(func() (err error) {
+			defer pgerr.Recovered(&err)
+			c, err := m.Cluster.Dial(ctx, p.shard, p.database)
+			if err != nil {
+				return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+			}
+			h.conns[i] = c
+			return h.lock(ctx, i, cmp.Or(m.Patience, time.Second))
+		})
+	}
+	return h, g.Wait()
+}
+
+// exists asks whether a database has a table of decisions.
+const exists = "SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL"
+
+// lock locks the decisions of one database on one shard.
+func (h *holding) lock(ctx context.Context, i int, patience time.Duration) error {
+	c, p := h.conns[i], h.places[i]
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	rows, err := c.Exec(exists)
+	if err != nil {
+		return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+	}
+	if rows[0][0] != "t" {
+		h.bare[i] = true
+		return nil
+	}
+	_, err = c.Exec(fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; LOCK TABLE weft.decision IN SHARE MODE", patience.Milliseconds()))
+	switch {
+	case err == nil:
+		return nil
+	case pgerr.From(err).Code == pgerr.LockNotAvailable:
+		return &BusyError{Why: fmt.Sprintf("commits over several shards did not end within %s on %s, database %s", patience, p.shard, p.database), Cause: err}
+	}
+	return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+}
+
+// mark makes the restore points: those of the home shard last.
+func (h *holding) mark(ctx context.Context, snap *directory.Snapshot, m *Manifest) error {
+	g, gctx := errgroup.WithContext(ctx)
+	home := -1
+	for i := range snap.Shards {
+		if snap.Shards[i].Name == snap.Home {
+			home = i
+			continue
+		}
+		g.Go(func() (err error) {
+			defer pgerr.Recovered(&err)
+			return h.markOne(gctx, snap.Shards[i].Name, m.Target, &m.Marks[i])
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if home < 0 {
+		return fmt.Errorf("the directory has no shard %q, which is to be the home shard", snap.Home)
+	}
+	return h.markOne(ctx, snap.Home, m.Target, &m.Marks[home])
+}
+
+// markQuery makes a restore point and says where it is.
+const markQuery = "SELECT l::text, pg_catalog.pg_walfile_name(l), (SELECT system_identifier::text FROM pg_catalog.pg_control_system()), " +
+	"pg_catalog.current_setting('server_version'), pg_catalog.clock_timestamp() AT TIME ZONE 'UTC', pg_catalog.current_setting('archive_mode') " +
+	"FROM pg_catalog.pg_create_restore_point(%s) l"
+
+func (h *holding) markOne(ctx context.Context, shard, target string, out *Mark) error {
+	c := h.conns[slices.IndexFunc(h.places, func(p place) bool { return p.shard == shard })]
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	rows, err := c.Exec(fmt.Sprintf(markQuery, quote.Literal(target)))
+	if err != nil {
+		if pgerr.From(err).Code == pgerr.InsufficientPrivilege {
+			return fmt.Errorf("%s: %w: GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO weft's service user, in the database %s", shard, err, h.places[0].database)
+		}
+		return fmt.Errorf("%s: %w", shard, err)
+	}
+	r := rows[0]
+	*out = Mark{Shard: shard, LSN: r[0], File: r[1], System: r[2], Server: r[3], At: strings.Replace(r[4], " ", "T", 1) + "Z", Archives: r[5] != "off"}
+	return nil
+}
+
+// still checks that databases without decisions still have none.
+func (h *holding) still() error {
+	for i, bare := range h.bare {
+		if !bare {
+			continue
+		}
+		rows, err := h.conns[i].Exec(exists)
+		if err != nil {
+			return fmt.Errorf("%s, database %s: %w", h.places[i].shard, h.places[i].database, err)
+		}
+		if rows[0][0] == "t" {
+			return &BusyError{Why: fmt.Sprintf("the first decision was made on %s, database %s", h.places[i].shard, h.places[i].database)}
+		}
+	}
+	return nil
+}
+
+// release gives all locks back.
+func (h *holding) release() {
+	for i, c := range h.conns {
+		if c != nil {
+			_, _ = c.Exec("ROLLBACK")
+			c.Terminate()
+			h.conns[i] = nil
+		}
+	}
+}
