@@ -57,7 +57,7 @@ func (o *outset) board(r *router, p *plan.Plan, text []byte, f *parser.Facts, ho
 		return d, nil
 	}
 	if w.Waits() {
-		err := o.await(waitsForAnswer, cmp.Or(o.s.srv.conf().Pool.QueueTimeout, 30*time.Second), w.Told())
+		err := o.await(f, waitsForAnswer, cmp.Or(o.s.srv.conf().Pool.QueueTimeout, 30*time.Second), w.Told())
 		if err != nil || w.Waits() {
 			w.Leave(time.Now())
 			return d, err
@@ -86,30 +86,21 @@ func (o *outset) shares(f *parser.Facts, text []byte) bool {
 	case s.record.pins != 0 || s.record.done.any() || s.record.oddEncoding || s.record.special(f) || readsOption(text, f):
 		return false
 	}
-	return s.record.option(coalesceOption) != "off" && s.record.option("weft.read") != readAtomic && s.record.option("default_transaction_isolation") != "serializable"
+	return o.allows()
 }
 
-// option is the value of a parameter in small letters, as far as the session knows it without asking a backend; "" for the default.
-func (rc *record) option(name string) string {
-	v, _ := rc.settings.Get(name)
-	if v == "" {
-		v = rc.s.lane.Key().Param(name)
+// allows reports whether the session's parameters let reads be shared, wherever they were set. If that cannot be found out, the answer is no
+// until the settings change.
+func (o *outset) allows() bool {
+	rc := &o.s.record
+	if o.unlearned.is && o.unlearned.under == rc.settings {
+		return false
 	}
-	if v == "" && rc.optionsKnown {
-		switch name {
-		case coalesceOption:
-			v = onOff(rc.inEffect.coalesce)
-		case "weft.read":
-			v = rc.inEffect.read
-		case "default_transaction_isolation":
-			v = rc.inEffect.isolation
-		}
+	if rc.learnOptions() != nil {
+		o.unlearned.is, o.unlearned.under = true, rc.settings
+		return false
 	}
-	if name == coalesceOption && v != "" {
-		on, ok := parseBool(v)
-		v = onOff(on || !ok)
-	}
-	return strings.ToLower(v)
+	return rc.inEffect.coalesce && rc.inEffect.read != readAtomic && !strings.EqualFold(rc.inEffect.isolation, "serializable")
 }
 
 func onOff(on bool) string {

@@ -43,6 +43,11 @@ type outset struct {
 	// statement at hand, nil for none.
 	crossing *crossing
 	ridden   *ferry.Answer
+	// unlearned: no backend could say whether reads may be shared under these settings.
+	unlearned struct {
+		is    bool
+		under *pool.Settings
+	}
 	// spends are the rules that are told how long the statement under way keeps a backend busy.
 	spends []*throttle.Live
 
@@ -108,7 +113,7 @@ func (o *outset) pass(t *throttle.Table, d *departure) error {
 		return nil
 	}
 	o.leave()
-	if by, err := o.ask(f.Shards, now); err != nil {
+	if by, err := o.ask(d.facts, f.Shards, now); err != nil {
 		o.leave()
 		if by != nil {
 			o.s.account.noteRefused(d, by.Mean())
@@ -147,11 +152,11 @@ func (o *outset) factsOf(t *throttle.Table, d *departure) throttle.Facts {
 	return f
 }
 
-// ask asks the rules that concern the transaction, and waits as they say. by is the rule that refuses it.
-func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err error) {
+// ask asks the rules that concern the transaction which begins with a statement, and waits as they say. by is the rule that refuses it.
+func (o *outset) ask(f *parser.Facts, shards []string, now time.Time) (by *throttle.Live, err error) {
 	leave := throttle.Ask(o.rules, shards, now)
 	if leave.Wait > 0 {
-		if err := o.await(leave.By.ID, leave.Wait, nil); err != nil {
+		if err := o.await(f, leave.By.ID, leave.Wait, nil); err != nil {
 			leave.Cancel(time.Now())
 			return nil, err
 		}
@@ -163,7 +168,7 @@ func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err err
 		slot, began := l.Enter(), time.Now()
 		o.slots = append(o.slots, slot)
 		if !slot.Has() {
-			if err := o.await(l.ID, l.MaxWait, slot.Granted()); err != nil {
+			if err := o.await(f, l.ID, l.MaxWait, slot.Granted()); err != nil {
 				return nil, err
 			}
 			if !slot.Has() {
@@ -180,9 +185,9 @@ func (o *outset) ask(shards []string, now time.Time) (by *throttle.Live, err err
 // drainCheck is how soon a session that waits notices that the proxy is drained.
 const drainCheck = 50 * time.Millisecond
 
-// await waits for a rule, or for what waitWords has, for so long, or until ready is closed. A cancel request, the end of the session or of the proxy,
+// await lets a statement wait for a rule, or for what waitWords has, for so long, or until ready is closed. A cancel request, the end of the session or of the proxy,
 // and statement_timeout end the wait.
-func (o *outset) await(by int64, d time.Duration, ready <-chan struct{}) error {
+func (o *outset) await(f *parser.Facts, by int64, d time.Duration, ready <-chan struct{}) error {
 	re := &o.s.reach
 	select {
 	case <-re.cancelled: // meant for an earlier statement
@@ -194,6 +199,7 @@ func (o *outset) await(by int64, d time.Duration, ready <-chan struct{}) error {
 	re.heedTimeouts()
 	re.patience.queues.Add(1)
 	defer re.patience.queues.Add(1)
+	o.s.account.showWaiting(f)
 	o.waits.Store(by)
 	defer o.waits.Store(0)
 	began := time.Now()

@@ -148,7 +148,7 @@ func (o *outset) enterRow(hot *queue.Hot, p *plan.Plan, f *parser.Facts, lane *p
 		return nil
 	}
 	patience := cmp.Or(o.s.srv.conf().Pool.QueueTimeout, 30*time.Second)
-	err := o.await(waitsForRow, patience, place.Granted())
+	err := o.await(f, waitsForRow, patience, place.Granted())
 	if err == nil && !place.Has() {
 		hot.Row.GaveUp()
 		err = o.rowRefused(hot, f, lane, "a transaction has waited for its turn to write %s for %v", hot.Words, patience)

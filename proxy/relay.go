@@ -41,6 +41,7 @@ func (p *pipe) exchange() error {
 // failed handles an error of the relay, according to whether the backend or the client is
 // gone.
 func (p *pipe) failed(err error) error {
+	p.s.route.outset.leaveFerry() // before the client is told, who may be slow
 	if errors.Is(err, pool.ErrLost) {
 		return p.s.lost.onLost(err)
 	}

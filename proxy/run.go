@@ -101,6 +101,14 @@ func (a *account) beginExecute(body []byte) {
 	}
 }
 
+// showWaiting shows a statement that waits before a backend is asked for. A Parse waits with the Bind behind it, which has not been noted then.
+func (a *account) showWaiting(f *parser.Facts) {
+	if a.shown.Load() != f || a.shownAt.Load() <= 0 {
+		a.shown.Store(f)
+		a.shownAt.Store(tally.Now())
+	}
+}
+
 // showIdle shows the session as idle if the end of its last statement was not counted.
 func (a *account) showIdle() {
 	if a.shownAt.Load() > 0 {

@@ -3,7 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -11,50 +11,129 @@ import (
 	"weft/config"
 )
 
-// held is clients that read key 42 while its shard makes them wait.
-type held struct {
-	*world
-	shard *pgx.Conn
-	asks  *pgx.Conn // for what the proxy knows
-	conns []*pgx.Conn
-	errs  []chan error
-	rows  []int64
-	done  sync.WaitGroup
+// ofReads are the backends that wait for a lock to execute readsOnce.
+const ofReads = "from pg_stat_activity where query like '%select n from acct where id%' and pid <> pg_backend_pid() and datname = current_database() and wait_event_type = 'Lock'"
+
+// reader is a client that reads key 42 once.
+type reader struct {
+	conn *pgx.Conn
+	id   int64 // of the session
+	done chan struct{}
+
+	// Set before done is closed.
+	n   int64
+	err error
 }
 
-// hold locks the table of key 42 on its shard, and lets so many clients read the key. It returns when all of them wait.
-func (w *world) hold(connect func(i int) *pgx.Conn, clients int) *held {
-	w.Helper()
-	h := &held{world: w, shard: w.direct(42), asks: w.conn(0, "postgres"), rows: make([]int64, clients)}
+// held is readers whose shard makes them wait.
+type held struct {
+	*world
+	shard   *pgx.Conn // holds the lock
+	asks    *pgx.Conn // for what the proxy knows
+	looks   *pgx.Conn // for what the shard knows
+	readers []*reader
+	quiet   bool // release does not change the key
+}
+
+// hold locks the table of key 42 on its shard, and prepares so many clients to read the key. A client that connect returns has no lock on
+// the table.
+func (w *world) hold(t *testing.T, connect func(i int) *pgx.Conn, clients int) *held {
+	t.Helper()
+	w = w.in(t)
+	h := &held{world: w, shard: w.direct(42), asks: w.conn(0, "postgres"), looks: w.direct(42)}
 	for i := range clients {
-		h.conns, h.errs = append(h.conns, connect(i)), append(h.errs, make(chan error, 1))
-		w.must(h.conns[i], "select 1 from acct where id = 42") // the functions of the database are known by now
-		if _, err := h.conns[i].Prepare(w.Context(), "r", readsOnce); err != nil {
-			w.Fatal(err)
+		c := connect(i)
+		if _, err := c.Prepare(t.Context(), "r", readsOnce); err != nil {
+			t.Fatal(err)
 		}
+		h.readers = append(h.readers, &reader{conn: c, id: int64(c.PgConn().PID()), done: make(chan struct{})})
 	}
-	w.must(h.shard, "begin")
-	w.must(h.shard, "lock table acct in access exclusive mode")
-	for i, c := range h.conns {
-		h.done.Go(func() { h.errs[i] <- c.QueryRow(context.Background(), "r", 42).Scan(&h.rows[i]) })
-	}
-	w.await("all who read", func() (any, bool) {
-		reads, waiting := h.reading(), h.waiting()
-		return fmt.Sprint(reads, " read, ", waiting, " wait"), reads+waiting >= int64(clients)
-	})
+	h.must(h.shard, "begin")
+	h.must(h.shard, "lock table acct in access exclusive mode")
+	t.Cleanup(func() { _, _ = h.shard.Exec(context.Background(), "rollback") }) // before the clients are closed, which wait for the lock
 	return h
 }
 
-// waiting is how many sessions wait for the answer of another one, and reading how many read for themselves and others.
-func (h *held) waiting() int64 {
+// start lets readers read. It returns when all of them wait, for the lock or for each other.
+func (h *held) start(readers ...*reader) {
 	h.Helper()
-	return h.sessions("waiting for the answer to the same read")
+	for _, r := range readers {
+		go func() {
+			defer close(r.done)
+			r.err = r.conn.QueryRow(context.Background(), "r", 42).Scan(&r.n)
+		}()
+	}
+	h.await("all who read", func() (any, bool) {
+		for i, r := range readers {
+			select {
+			case <-r.done:
+				h.Fatalf("client %d has not waited: %d, %v", i, r.n, r.err)
+			default:
+			}
+		}
+		states := h.states(readers...)
+		return states, !slices.ContainsFunc(states, func(s string) bool { return s != leads && s != rides })
+	})
 }
-func (h *held) reading() int64 { h.Helper(); return h.sessions("active") }
 
-func (h *held) sessions(state string) int64 {
+// States of readers, as weft.sessions has them.
+const (
+	leads = "active"
+	rides = "waiting for the answer to the same read"
+)
+
+// states tells what readers do.
+func (h *held) states(readers ...*reader) (out []string) {
 	h.Helper()
-	return h.number(h.asks, "select count(*) from weft.sessions where state = $1 and statement = $2", state, readsOnce)
+	for _, r := range readers {
+		var state, statement string
+		err := h.asks.QueryRow(h.Context(), "select state, coalesce(statement, '') from weft.sessions where id = $1", r.id).Scan(&state, &statement)
+		if err != nil || state == leads && statement != readsOnce {
+			state = fmt.Sprintf("%s: %s, %v", state, statement, err)
+		}
+		out = append(out, state)
+	}
+	return out
+}
+
+// in returns the readers in a state.
+func (h *held) in(state string) (out []*reader) {
+	h.Helper()
+	for i, s := range h.states(h.readers...) {
+		if s == state {
+			out = append(out, h.readers[i])
+		}
+	}
+	return out
+}
+
+// active is how many backends of the shard execute the read.
+func (h *held) active() int64 { h.Helper(); return h.number(h.looks, "select count(*) "+ofReads) }
+
+// release increments key 42, unless quiet, and lets all go on. It returns the value that readers see.
+func (h *held) release() (n int64) {
+	h.Helper()
+	by := 1
+	if h.quiet {
+		by = 0
+	}
+	n = h.number(h.shard, "update acct set n = n + $1 where id = 42 returning n", by)
+	h.must(h.shard, "commit")
+	return n
+}
+
+// answered waits for the answer of a reader.
+func (h *held) answered(r *reader) error {
+	h.Helper()
+	h.await("an answer", func() (any, bool) {
+		select {
+		case <-r.done:
+			return nil, true
+		default:
+			return h.states(r), false
+		}
+	})
+	return r.err
 }
 
 // Roles and settings are told apart, whatever policies make of them.
@@ -69,23 +148,21 @@ func TestRoles(t *testing.T) {
 	w.must(a, "create policy p on acct using (current_user <> 'ben' or current_setting('app.see', true) = 'yes')")
 	w.reads(4)
 	w.awaitFerries(a, "on")
-	h := w.hold(func(i int) *pgx.Conn {
+	h := w.hold(t, func(i int) *pgx.Conn {
 		c := w.conn(0, []string{"ann", "ben", "ben"}[i%3])
 		if i%3 == 2 {
 			w.must(c, "set app.see = 'yes'")
 		}
 		return c
 	}, 30)
-	if n := h.reading(); n > 12 {
+	h.start(h.readers...)
+	if n := len(h.in(leads)); n > 12 {
 		t.Errorf("%d executions are under way", n)
 	}
-	if _, err := h.shard.Exec(t.Context(), "commit"); err != nil {
-		t.Fatal(err)
-	}
-	h.done.Wait()
-	for i, errs := range h.errs {
-		if err := <-errs; (err == pgx.ErrNoRows) != (i%3 == 1) || err != nil && err != pgx.ErrNoRows {
-			t.Errorf("client %d: %v", i, err)
+	want := h.release()
+	for i, r := range h.readers {
+		if err := h.answered(r); (err == pgx.ErrNoRows) != (i%3 == 1) || err != nil && err != pgx.ErrNoRows || err == nil && r.n != want {
+			t.Errorf("client %d: %d, %v", i, r.n, err)
 		}
 	}
 }

@@ -63,6 +63,9 @@ func newWorld(t *testing.T, db string, configure ...func(*config.Config)) *world
 	return w
 }
 
+// in is the world in a part of a test: clients leave at its end.
+func (w *world) in(t *testing.T) *world { return &world{t, w.db, w.proxies} }
+
 func (w *world) conn(proxy int, user string, more ...string) *pgx.Conn {
 	w.Helper()
 	return w.proxies[proxy].Connect(w.T, user, append([]string{"dbname=" + w.db}, more...)...)
