@@ -69,7 +69,7 @@ func (c Config) Start(ctx context.Context) (*Server, error) {
 	if _, err := c.clear(ctx); err != nil {
 		return nil, err
 	}
-	if err := CheckPort(c.addr()); err != nil {
+	if err := CheckPort(loopback(c.Port)); err != nil {
 		return nil, err
 	}
 	if err := c.writeConf(as); err != nil {
@@ -105,7 +105,7 @@ func (c Config) sameMajor() error {
 	return nil
 }
 
-func (c Config) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)) }
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // writeConf replaces our settings file, whole or not at all.
 func (c Config) writeConf(as account) error {
@@ -240,7 +240,7 @@ func (s *Server) PID() int { return s.pid }
 func (s *Server) Port() int { return s.cfg.Port }
 
 // Addr is host:port.
-func (s *Server) Addr() string { return s.cfg.addr() }
+func (s *Server) Addr() string { return loopback(s.cfg.Port) }
 
 // Dir is the data directory.
 func (s *Server) Dir() string { return s.cfg.Dir }
