@@ -17,7 +17,7 @@ func declare(ctx context.Context, store directory.Store, st *state, shards []*sh
 			for i, s := range shards {
 				list[i] = directory.Shard{
 					Name:    s.name,
-					Hosts:   []string{s.addr()},
+					Hosts:   s.addrs,
 					Options: map[string]string{"sslmode": "disable"}, // loopback, and the servers have no certificate
 					Weight:  1,
 				}
@@ -31,7 +31,7 @@ func declare(ctx context.Context, store directory.Store, st *state, shards []*sh
 				// Removed from the cluster on purpose; its server may run on.
 				continue
 			}
-			d.Hosts = []string{s.addr()}
+			d.Hosts = s.addrs
 		}
 		return next, nil
 	})

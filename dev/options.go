@@ -22,8 +22,12 @@ const (
 	DefaultPortBase = 6500
 )
 
-// maxShards keeps a slip of the finger from starting a thousand servers.
-const maxShards = 64
+// maxShards and MaxReplicas keep a slip of the finger from starting a thousand
+// servers.
+const (
+	maxShards   = 64
+	MaxReplicas = 3
+)
 
 // The superuser and the database of a dev cluster.
 const (
@@ -33,9 +37,16 @@ const (
 
 // Options say what to run. The zero value is the default cluster in ./weft-dev.
 type Options struct {
-	// Shards is how many servers there are. Zero: as many as Dir holds, or
+	// Shards is how many shards there are. Zero: as many as Dir holds, or
 	// DefaultShards in a new one.
 	Shards int
+
+	// Replicas is how many standbys each shard has. Nil: as many as Dir holds, or none
+	// in a new one. Dir may get more, not fewer.
+	Replicas *int
+
+	// Async: commits do not wait for standbys.
+	Async bool
 
 	// Listen is the proxy's address, HTTP that of health and metrics.
 	Listen, HTTP string
@@ -43,8 +54,9 @@ type Options struct {
 	// Dir holds everything. It is made if it does not exist.
 	Dir string
 
-	// PortBase is the port of shard-0; shard-i listens on PortBase+i. Zero: as
-	// last time, or DefaultPortBase.
+	// PortBase is the port of shard-0; shard-i listens on PortBase+i. The ports of the
+	// first standbys follow those of all shards, and so on. Zero: as last time, or
+	// DefaultPortBase.
 	PortBase int
 
 	// PGBin is the directory of PostgreSQL's server programs; empty: search.
@@ -106,8 +118,11 @@ func (o Options) Validate() error {
 	if o.Shards < 0 || o.Shards > maxShards {
 		bad("--shards: %d is not from 1 to %d", o.Shards, maxShards)
 	}
-	if o.PortBase < 0 || o.PortBase > 65535-maxShards {
-		bad("--port-base: %d is not from 1 to %d", o.PortBase, 65535-maxShards)
+	if o.Replicas != nil && (*o.Replicas < 0 || *o.Replicas > MaxReplicas) {
+		bad("--replicas: %d is not from 0 to %d", *o.Replicas, MaxReplicas)
+	}
+	if most := 65535 - maxShards*(1+MaxReplicas); o.PortBase < 0 || o.PortBase > most {
+		bad("--port-base: %d is not from 1 to %d", o.PortBase, most)
 	}
 	if n := o.BucketCount; n < 0 || n > directory.MaxBucketCount || bits.OnesCount(uint(n)) > 1 {
 		bad("--bucket-count: %d is not a power of two from 1 to %d", n, directory.MaxBucketCount)

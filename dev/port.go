@@ -16,7 +16,9 @@ import (
 func (c *cluster) choosePorts() error {
 	used := map[int]string{}
 	for i := range c.state.Shards {
-		used[c.state.PortBase+i] = shardName(i)
+		for k := range c.state.servers() {
+			used[c.state.port(i, k)] = serverName(i, k)
+		}
 	}
 	for _, a := range []struct{ flag, addr string }{{"--listen", c.opts.Listen}, {"--http", c.opts.HTTP}} {
 		port := portOf(a.addr)

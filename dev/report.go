@@ -31,10 +31,21 @@ func (r *report) printf(format string, args ...any) {
 
 func (r *report) begin(inst pgserver.Install, st *state, dir string) {
 	if st.Complete {
-		r.printf("weft dev: starting %d shards in %s (%s)\n", st.Shards, dir, inst)
+		r.printf("weft dev: starting %d shards%s in %s (%s)\n", st.Shards, standbysNote(st), dir, inst)
 		return
 	}
-	r.printf("weft dev: making %d shards in %s (%s)\n", st.Shards, dir, inst)
+	r.printf("weft dev: making %d shards%s in %s (%s)\n", st.Shards, standbysNote(st), dir, inst)
+}
+
+func standbysNote(st *state) string {
+	switch st.Replicas {
+	case 0:
+		return ""
+	case 1:
+		return " with a standby each"
+	default:
+		return fmt.Sprintf(" with %d standbys each", st.Replicas)
+	}
 }
 
 // step prints that a part is up, and how long it took.
@@ -49,7 +60,7 @@ func (r *report) ready(c *cluster) {
 	line := func(what, command string) { fmt.Fprintf(&b, "  %-18s %s\n", what, command) }
 	listen := c.proxy.Addr().String()
 	line("the cluster:", psql(listen))
-	line("shard-0 itself:", psql(c.shards[0].addr())+portsNote(len(c.shards), c.state.PortBase))
+	line("shard-0 itself:", psql(c.shards[0].Primary().Addr())+portsNote(len(c.shards), c.state))
 	line("health:", "curl http://"+c.opts.HTTP+"/readyz")
 	line("dashboard:", "http://"+c.opts.HTTP+"/dashboard/  (user "+dashboardUser+", password "+c.password+")")
 	line("a second proxy:", "weft serve -c "+shortest(configPath(c.opts.Dir))+" --listen "+another(listen, c.opts.HTTP))
@@ -69,11 +80,11 @@ func psql(addr string) string {
 	return fmt.Sprintf("psql -h %s -p %s -U %s %s", host, port, superuser, database)
 }
 
-func portsNote(shards, base int) string {
-	if shards == 1 {
+func portsNote(shards int, st *state) string {
+	if shards*st.servers() == 1 {
 		return ""
 	}
-	return fmt.Sprintf("  (the others: up to -p %d)", base+shards-1)
+	return fmt.Sprintf("  (the others: up to -p %d)", st.port(shards-1, st.Replicas))
 }
 
 // another is an address for a second proxy: the next port that is not avoid's.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type cluster struct {
 	report *report
 	// password is that of the dashboard.
 	password string
+	control  *control
 
 	keepers   sync.WaitGroup
 	stopKeeps context.CancelFunc
@@ -146,7 +148,11 @@ func (c *cluster) start(ctx context.Context, listener net.Listener) error {
 	keepCtx, cancel := context.WithCancel(context.Background())
 	c.stopKeeps = cancel
 	for _, s := range c.shards {
-		c.keepers.Go(func() { s.keep(keepCtx) })
+		c.keepers.Go(func() { s.Run(keepCtx) })
+	}
+	var err error
+	if c.control, err = openControl(c.opts.Dir, c.shards); err != nil {
+		return err
 	}
 	store, err := c.etcd.Store(clusterName)
 	if err != nil {
@@ -175,10 +181,7 @@ func (c *cluster) startEtcd(ctx context.Context) error {
 
 func (c *cluster) startShard(ctx context.Context, s *shard) error {
 	began := time.Now()
-	made, err := s.make(ctx, c.state.Complete)
-	if err == nil {
-		err = s.start(ctx)
-	}
+	made, err := s.Open(ctx)
 	if err == nil {
 		err = s.createDatabase(ctx)
 	}
@@ -193,7 +196,11 @@ func (c *cluster) startShard(ctx context.Context, s *shard) error {
 	if made {
 		what = "made and started"
 	}
-	c.report.step(began, s.name, "%s, listens on %s", what, s.addr())
+	where := s.Primary().Addr()
+	if others := s.others(); len(others) > 0 {
+		where += ", standby on " + strings.Join(others, ", ")
+	}
+	c.report.step(began, s.name, "%s, listens on %s", what, where)
 	return nil
 }
 
@@ -234,13 +241,16 @@ func (c *cluster) stop() error {
 		cancelDrain()
 		errs = append(errs, c.proxy.Close())
 	}
+	if c.control != nil {
+		errs = append(errs, c.control.close())
+	}
 	if c.stopKeeps != nil {
 		c.stopKeeps()
 		c.keepers.Wait()
 	}
 	var stops errgroup.Group
 	for _, s := range c.shards {
-		stops.Go(func() error { return s.stop(ctx) })
+		stops.Go(func() error { return s.Stop(ctx) })
 	}
 	errs = append(errs, stops.Wait())
 	if c.etcd != nil {

@@ -16,6 +16,7 @@ const stateName = "dev.json"
 // state is what a directory was made with, kept in DIR/dev.json.
 type state struct {
 	Shards      int    `json:"shards"`
+	Replicas    int    `json:"replicas,omitempty"`
 	BucketCount int    `json:"bucket_count"`
 	Locale      string `json:"locale"`
 	PGMajor     int    `json:"pg_major"`
@@ -66,6 +67,7 @@ func settle(old *state, o Options) (*state, error) {
 	if old == nil {
 		return &state{
 			Shards:      cmp.Or(o.Shards, DefaultShards),
+			Replicas:    replicas(o, 0),
 			BucketCount: cmp.Or(o.BucketCount, directory.DefaultBucketCount),
 			Locale:      o.Locale,
 			PortBase:    cmp.Or(o.PortBase, DefaultPortBase),
@@ -73,10 +75,13 @@ func settle(old *state, o Options) (*state, error) {
 	}
 	s := *old
 	s.PortBase = cmp.Or(o.PortBase, old.PortBase)
+	s.Replicas = replicas(o, old.Replicas)
 	way := fmt.Sprintf("start without the flag, choose another directory with --dir, or remove %s and its data", o.Dir)
 	switch {
 	case o.Shards != 0 && o.Shards != old.Shards:
 		return nil, fmt.Errorf("%s holds a cluster of %d shards, not %d: %s", o.Dir, old.Shards, o.Shards, way)
+	case s.Replicas < old.Replicas:
+		return nil, fmt.Errorf("%s holds a cluster with %d standbys of each shard, not %d: %s", o.Dir, old.Replicas, s.Replicas, way)
 	case o.BucketCount != 0 && o.BucketCount != old.BucketCount:
 		return nil, fmt.Errorf("%s holds a cluster of %d buckets, not %d: %s", o.Dir, old.BucketCount, o.BucketCount, way)
 	case o.Locale != "" && o.Locale != old.Locale:
@@ -84,6 +89,21 @@ func settle(old *state, o Options) (*state, error) {
 	}
 	return &s, nil
 }
+
+// replicas is how many standbys are asked for, or otherwise if nothing is said.
+func replicas(o Options, otherwise int) int {
+	if o.Replicas == nil {
+		return otherwise
+	}
+	return *o.Replicas
+}
+
+// servers is how many PostgreSQL servers each shard has.
+func (s *state) servers() int { return 1 + s.Replicas }
+
+// port is that of a shard's server: 0 is the one in DIR/shard-i, k the one in
+// DIR/shard-i-k.
+func (s *state) port(shard, server int) int { return s.PortBase + server*s.Shards + shard }
 
 // save replaces the file, whole or not at all.
 func (s *state) save(dir string) error {

@@ -9,6 +9,8 @@ import (
 )
 
 func TestSettle(t *testing.T) {
+	none, one, two := 0, 1, 2
+	replicated := &state{Shards: 2, Replicas: 1, BucketCount: 16, PortBase: 7000, Complete: true}
 	old := &state{Shards: 2, BucketCount: 16, Locale: "C", PGMajor: 15, PortBase: 7000, EtcdPort: 9, Complete: true}
 	for _, tc := range []struct {
 		name string
@@ -28,6 +30,16 @@ func TestSettle(t *testing.T) {
 			name: "other ports", old: old, opts: Options{PortBase: 8000},
 			want: state{Shards: 2, BucketCount: 16, Locale: "C", PGMajor: 15, PortBase: 8000, EtcdPort: 9, Complete: true},
 		},
+		{
+			name: "new, with standbys", opts: Options{Shards: 1, Replicas: &one, BucketCount: 8, PortBase: 1},
+			want: state{Shards: 1, Replicas: 1, BucketCount: 8, PortBase: 1},
+		},
+		{name: "standbys as it was", old: replicated, want: *replicated},
+		{
+			name: "more standbys", old: replicated, opts: Options{Replicas: &two},
+			want: state{Shards: 2, Replicas: 2, BucketCount: 16, PortBase: 7000, Complete: true},
+		},
+		{name: "fewer standbys", old: replicated, opts: Options{Replicas: &none}, err: "with 1 standbys of each shard, not 0"},
 		{name: "other shards", old: old, opts: Options{Shards: 3}, err: "a cluster of 2 shards, not 3: start without the flag"},
 		{name: "other buckets", old: old, opts: Options{BucketCount: 32}, err: "16 buckets, not 32"},
 		{name: "other locale", old: old, opts: Options{Locale: "sv_SE.UTF-8"}, err: `locale "C", not "sv_SE.UTF-8"`},
@@ -47,6 +59,20 @@ func TestSettle(t *testing.T) {
 				t.Errorf("got %+v, want %+v", *got, tc.want)
 			}
 		})
+	}
+}
+
+// The ports of standbys follow those of the shards, and no two servers share one.
+func TestPorts(t *testing.T) {
+	s := &state{Shards: 4, Replicas: 2, PortBase: 6500}
+	used := map[int]bool{}
+	for i := range s.Shards {
+		for k := range s.servers() {
+			used[s.port(i, k)] = true
+		}
+	}
+	if len(used) != 12 || s.port(3, 0) != 6503 || s.port(0, 1) != 6504 || s.port(3, 2) != 6511 {
+		t.Errorf("ports %v", used)
 	}
 }
 

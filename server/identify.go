@@ -22,7 +22,12 @@ import (
 type Host struct {
 	Shard, Address string
 	// Standby: it is in recovery, and takes no writes.
-	Standby   bool
+	Standby bool
+	// Timeline grows with every promotion. Ping finds it out.
+	Timeline int
+	// Position is how much of the log a primary has written, or a standby has replayed, in
+	// bytes. Ping finds it out.
+	Position  int64
 	System    string
 	Databases []Database
 	// Connections is how many it takes from those who are no superusers.
@@ -57,14 +62,6 @@ func (s *Servers) Ask(ctx context.Context, shards []directory.Shard, timeout tim
 	return s.each(ctx, shards, timeout, s.ask)
 }
 
-// Ping finds out which hosts answer a query, and which are standbys.
-func (s *Servers) Ping(ctx context.Context, shards []directory.Shard, timeout time.Duration) []Host {
-	return s.each(ctx, shards, timeout, func(ctx context.Context, shard *directory.Shard, h *Host) error {
-		_, err := s.list(ctx, shard, h)
-		return err
-	})
-}
-
 // each asks every host something, each in its own goroutine.
 func (s *Servers) each(ctx context.Context, shards []directory.Shard, timeout time.Duration, ask func(context.Context, *directory.Shard, *Host) error) []Host {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -91,16 +88,20 @@ func (s *Servers) each(ctx context.Context, shards []directory.Shard, timeout ti
 // maintenance are the databases that every server has, unless somebody took them away.
 var maintenance = []string{"postgres", "template1"}
 
-// list returns the databases of a host.
-func (s *Servers) list(ctx context.Context, shard *directory.Shard, h *Host) ([]string, error) {
-	var c *pool.Conn
-	var err error
+// dialAny logs in to a database that every server has.
+func (s *Servers) dialAny(ctx context.Context, shard *directory.Shard, h *Host) (c *pool.Conn, err error) {
 	for _, db := range maintenance {
 		c, err = s.Dial(ctx, shard, h.Address, db)
 		if err == nil || pgerr.From(err).Code != pgerr.InvalidCatalogName {
 			break
 		}
 	}
+	return c, err
+}
+
+// list returns the databases of a host.
+func (s *Servers) list(ctx context.Context, shard *directory.Shard, h *Host) ([]string, error) {
+	c, err := s.dialAny(ctx, shard, h)
 	if err != nil {
 		return nil, err
 	}

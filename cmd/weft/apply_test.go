@@ -208,7 +208,7 @@ func checkStatus(t *testing.T, e *embedded.Server, store interface {
 	}
 	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "main")
 	for _, want := range []string{
-		`(?m)^SHARD +HOST +REACHABLE +ROLE +WEIGHT +BUCKETS +SHARE +OPTIONS$`,
+		`(?m)^SHARD +HOST +REACHABLE +ROLE +TIMELINE +LAG +WEIGHT +BUCKETS +SHARE +OPTIONS$`,
 		`(?m)^a +127.0.0.1:1 +no +1 +32 +50.0% *$`,
 		`(?m)^b +127.0.0.1:2 +no +1 +32 \+ 1 own +50.0% *$`,
 		`(?m)^0-9 +b$`,

@@ -86,6 +86,11 @@ func TestMistakes(t *testing.T) {
 		"advise -c a --log x":                               "leave out --log",
 		"advise --schema /none --statements x --shards 2":   "/none: no such file",
 		"advise --from postgres://127.0.0.1:1/x --shards 2": "--from: failed to connect",
+		"dev zzz":                   "kill, switch, freeze or thaw",
+		"dev --replicas 4":          "--replicas: 4 is not from 0 to 3",
+		"dev kill":                  "which shard?",
+		"dev switch a b":            `"b" is one word too many`,
+		"dev thaw a --dir /none":    "no weft dev is running in /none",
 		"move":                      "which buckets? give --buckets",
 		"move --buckets 1":          "to which shard? give --to",
 		"move --buckets 1 --to s":   "through which proxy",
@@ -122,7 +127,7 @@ func TestHelpTexts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range documented(rootCommand()) {
 		words := strings.Fields(c.CommandPath())[1:]
-		if len(words) == 0 || !slices.Contains([]string{"move", "rebalance", "grow-buckets", "shard", "import", "backup", "restore"}, words[0]) {
+		if len(words) == 0 || !slices.Contains([]string{"dev", "move", "rebalance", "grow-buckets", "shard", "import", "backup", "restore"}, words[0]) {
 			continue
 		}
 		file := filepath.Join("testdata", "help", pageName(c)+".txt")
@@ -236,7 +241,7 @@ func TestApplyAndStatus(t *testing.T) {
 	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "shop")
 	for _, want := range []string{
 		`(?m)^cluster [0-9a-f]{16}, version \d+, 64 buckets, home a$`,
-		`(?m)^a +` + up + ` +yes +primary +1 +64 +100.0% +sslmode=disable sslpassword=\*\*\*$`,
+		`(?m)^a +` + up + ` +yes +primary +1 +1 +64 +100.0% +sslmode=disable sslpassword=\*\*\*$`,
 		`(?m)^ +` + down + ` +no *$`,
 		`(?m)^no table is declared`,
 		`(?m)^no proxy is running`,

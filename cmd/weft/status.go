@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"weft/dev"
 	"weft/directory"
 	"weft/server"
 )
@@ -27,10 +30,11 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show a cluster's shards, tables and proxies",
 		Long: `Show what the directory says: the cluster, its shards with whether their hosts
-answer a query of service.user from this machine, which of them is the primary and
-how many buckets they hold, pinned buckets, declared tables, lookups with how many
+answer a query of service.user from this machine, which of them is the primary, on
+which timeline and how far standbys are behind, how many buckets they hold, pinned buckets, declared tables, lookups with how many
 values have a place, and the proxies that are running with the version of the
-directory they serve.
+directory they serve. Of servers that weft dev runs, data directory and process id are
+shown too, if the command is given the weft.yaml of that directory.
 
 With -o yaml it is a cluster.yaml with everything the directory says of where rows
 are: applied to an empty directory, it makes the same cluster.`,
@@ -57,6 +61,9 @@ are: applied to an empty directory, it makes the same cluster.`,
 			st, err := readStatus(cmd.Context(), store, servers)
 			if err != nil {
 				return err
+			}
+			if src.config != "" {
+				st.own(cmd.Context(), filepath.Dir(src.config))
 			}
 			if asJSON || form == "json" {
 				e := json.NewEncoder(cmd.OutOrStdout())
@@ -93,13 +100,20 @@ type shardStatus struct {
 	Share   float64           `json:"share"`            // of all buckets, 0 to 1
 	Pinned  int               `json:"pinned,omitempty"` // buckets of pinned values beside those
 	Options map[string]string `json:"options,omitempty"`
+	Primary string            `json:"primary,omitempty"` // the address of the primary, if it answers
 	Hosts   []hostStatus      `json:"hosts"`
 }
 
 type hostStatus struct {
-	Address string `json:"address"`
-	Role    string `json:"role,omitempty"`  // primary or standby, if it answers
-	Error   string `json:"error,omitempty"` // why it does not answer
+	Address  string `json:"address"`
+	Role     string `json:"role,omitempty"` // primary or standby, if it answers
+	Timeline int    `json:"timeline,omitempty"`
+	Lag      *int64 `json:"lag_bytes,omitempty"` // of the primary's log that a standby has not replayed
+	Error    string `json:"error,omitempty"`     // why it does not answer
+	// What only the weft dev that runs the server knows.
+	Dir    string `json:"data_directory,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	Frozen bool   `json:"frozen,omitempty"`
 }
 
 type pinStatus struct {
@@ -229,9 +243,53 @@ func (st *status) reach(hosts []server.Host) {
 				case a.Err != nil:
 					h.Error = oneLine(a.Err)
 				case a.Standby:
-					h.Role = "standby"
+					h.Role, h.Timeline = "standby", a.Timeline
 				default:
-					h.Role = "primary"
+					h.Role, h.Timeline = "primary", a.Timeline
+				}
+			}
+		}
+		st.Shards[i].order(hosts)
+	}
+}
+
+// order finds the primary out of those who say that they are, and how far the others
+// are behind. A server that was replaced may say so too, on a lower timeline.
+func (s *shardStatus) order(hosts []server.Host) {
+	var primary *server.Host
+	for i := range hosts {
+		a := &hosts[i]
+		if a.Shard == s.Name && a.Err == nil && !a.Standby && (primary == nil || a.Timeline > primary.Timeline) {
+			primary = a
+		}
+	}
+	if primary == nil {
+		return
+	}
+	s.Primary = primary.Address
+	for j := range s.Hosts {
+		for _, a := range hosts {
+			if a.Shard == s.Name && a.Address == s.Hosts[j].Address && a.Err == nil && a.Standby {
+				lag := max(0, primary.Position-a.Position) // asked at different times
+				s.Hosts[j].Lag = &lag
+			}
+		}
+	}
+}
+
+// own adds what a weft dev that runs in the directory says of its servers.
+func (st *status) own(ctx context.Context, dir string) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	servers, err := dev.Servers(ctx, dir)
+	if err != nil {
+		return // no weft dev, or another user's
+	}
+	for _, s := range servers {
+		for i := range st.Shards {
+			for j := range st.Shards[i].Hosts {
+				if h := &st.Shards[i].Hosts[j]; st.Shards[i].Name == s.Shard && h.Address == s.Address {
+					h.Dir, h.PID, h.Frozen = s.Dir, s.PID, s.Frozen
 				}
 			}
 		}
@@ -262,7 +320,14 @@ func (st *status) print(out io.Writer) error {
 }
 
 func (st *status) printShards(w io.Writer) {
-	fmt.Fprintln(w, "SHARD\tHOST\tREACHABLE\tROLE\tWEIGHT\tBUCKETS\tSHARE\tOPTIONS")
+	owned := slices.ContainsFunc(st.Shards, func(s shardStatus) bool {
+		return slices.ContainsFunc(s.Hosts, func(h hostStatus) bool { return h.Dir != "" })
+	})
+	head := "SHARD\tHOST\tREACHABLE\tROLE\tTIMELINE\tLAG\tWEIGHT\tBUCKETS\tSHARE\tOPTIONS"
+	if owned {
+		head += "\tPID\tDATA DIRECTORY"
+	}
+	fmt.Fprintln(w, head)
 	for _, s := range st.Shards {
 		var opts []string
 		for _, k := range slices.Sorted(maps.Keys(s.Options)) {
@@ -273,18 +338,57 @@ func (st *status) printShards(w io.Writer) {
 			buckets += fmt.Sprintf(" + %d own", s.Pinned)
 		}
 		for i, h := range s.Hosts {
-			reach := "yes"
-			if h.Error != "" {
-				reach = "no"
+			line := []string{"", h.Address, h.reachable(), h.Role, h.timeline(), h.lag(), "", "", "", ""}
+			if i == 0 { // said once per shard
+				line[0] = s.Name
+				line = append(line[:6], fmt.Sprint(s.Weight), buckets, fmt.Sprintf("%.1f%%", 100*s.Share), strings.Join(opts, " "))
 			}
-			if i > 0 { // the rest is said once per shard
-				fmt.Fprintf(w, "\t%s\t%s\t%s\t\t\t\t\n", h.Address, reach, h.Role)
-				continue
+			if owned {
+				line = append(line, h.pid(), h.Dir)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%.1f%%\t%s\n", s.Name, h.Address, reach, h.Role, s.Weight, buckets, 100*s.Share, strings.Join(opts, " "))
+			fmt.Fprintln(w, strings.Join(line, "\t"))
 		}
 	}
 	fmt.Fprintln(w)
+}
+
+func (h hostStatus) reachable() string {
+	switch {
+	case h.Frozen:
+		return "frozen"
+	case h.Error != "":
+		return "no"
+	default:
+		return "yes"
+	}
+}
+
+func (h hostStatus) timeline() string {
+	if h.Timeline == 0 {
+		return ""
+	}
+	return strconv.Itoa(h.Timeline)
+}
+
+// lag is how much of the primary's log a standby has not replayed, for people.
+func (h hostStatus) lag() string {
+	switch {
+	case h.Lag == nil:
+		return ""
+	case *h.Lag < 10<<10:
+		return fmt.Sprintf("%d B", *h.Lag)
+	case *h.Lag < 10<<20:
+		return fmt.Sprintf("%d kB", *h.Lag>>10)
+	default:
+		return fmt.Sprintf("%d MB", *h.Lag>>20)
+	}
+}
+
+func (h hostStatus) pid() string {
+	if h.PID == 0 {
+		return ""
+	}
+	return strconv.Itoa(h.PID)
 }
 
 func (st *status) printTables(w io.Writer) {

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"weft/directory"
+)
+
+// roleSQL asks a server whether it is a standby, for its timeline, and how far its log
+// goes. What a server's role or the user's rights forbid is NULL or not evaluated. A
+// standby that follows nobody knows the timeline of its last checkpoint.
+const roleSQL = `SELECT r.standby,
+  CASE WHEN r.standby THEN coalesce((SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver), (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()))
+    ELSE ('x' || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8))::pg_catalog.bit(32)::pg_catalog.int4 END,
+  pg_catalog.pg_wal_lsn_diff(CASE WHEN r.standby THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, '0/0')::pg_catalog.int8
+FROM (SELECT pg_catalog.pg_is_in_recovery() AS standby) r`
+
+// Ping finds out which hosts answer a query, which of them are standbys, and how far they
+// are.
+func (s *Servers) Ping(ctx context.Context, shards []directory.Shard, timeout time.Duration) []Host {
+	return s.each(ctx, shards, timeout, func(ctx context.Context, shard *directory.Shard, h *Host) error {
+		c, err := s.dialAny(ctx, shard, h)
+		if err != nil {
+			return err
+		}
+		defer c.Terminate()
+		rows, err := exec(ctx, c, roleSQL)
+		if err != nil {
+			return err
+		}
+		if len(rows) != 1 || len(rows[0]) != 3 {
+			return fmt.Errorf("%s does not say what it is", h.Address)
+		}
+		h.Standby = rows[0][0] == "t"
+		h.Timeline, _ = strconv.Atoi(rows[0][1])             // empty: unknown
+		h.Position, _ = strconv.ParseInt(rows[0][2], 10, 64) // empty: unknown
+		return nil
+	})
+}
