@@ -299,6 +299,24 @@ func (p *Program) WatchRSS(tb testing.TB) (peak func() int64) {
 	}
 }
 
+// Spawn starts a process that ends with this one, however this one ends. done is closed when
+// the process has ended.
+func Spawn(cmd *exec.Cmd) (done <-chan struct{}, err error) {
+	cmd.SysProcAttr = dieWithParent()
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // see StartProgram
+		defer runtime.UnlockOSThread()
+		defer close(ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // cmd.ProcessState says how
+		}
+	}()
+	return ended, <-started
+}
+
 // Command runs a command of the program, without a configuration of ours.
 func Command(tb testing.TB, args ...string) (string, error) {
 	tb.Helper()
