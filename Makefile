@@ -19,6 +19,7 @@ ROUNDS   ?= 10
 MOVECRASHTIME ?= 1h
 SCALE    ?= 10
 HEATTIME ?= 60s
+READS    ?= 1000000
 ROWS     ?= 10000000
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
@@ -106,8 +107,12 @@ bench-wide: postgresql ## move buckets of 100 sharded tables behind 20 proxies w
 .PHONY: bench-heat
 bench-heat: postgresql ## hold what weft finds hot, and how it isolates clients, against bars; HEATTIME for each measurement (half an hour)
 	$(GO) test -timeout 24h ./integration/heat -run 'TestBar' -v -args -bars $(HEATTIME) $(ARGS)
-	$(GO) test -timeout 24h ./integration/queue -run 'TestBench$$' -v -args -measure $(HEATTIME)
+	$(GO) test -timeout 24h ./integration/queue -run 'TestBench$$|TestShareBench$$' -v -args -measure $(HEATTIME)
 	$(GO) test -timeout 1h ./pool -run XXX -bench 'BenchmarkFair$$'
+
+.PHONY: stale
+stale: postgresql ## look for answers that are older than their question, among READS reads that share executions (many minutes)
+	$(GO) test -timeout 24h ./integration/queue -run 'TestNotStale$$' -v -args -reads $(READS)
 
 .PHONY: regress
 regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)

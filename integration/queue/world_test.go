@@ -20,10 +20,10 @@ import (
 const patience = 3 * time.Minute
 
 var (
-	lasts    = flag.Duration("for", 20*time.Second, "how long random transactions run")
-	most     = flag.Int64("most", 1<<62, "how many random transactions run at most")
-	askedFor = flag.Int64("reads", 20_000, "how many reads TestNotStale looks at")
-	bench    = flag.Duration("measure", 0, "how long each measurement of TestBench takes; 0: none")
+	lasts   = flag.Duration("for", 20*time.Second, "how long random transactions run")
+	most    = flag.Int64("most", 1<<62, "how many random transactions run at most")
+	sharing = flag.Int64("reads", 2000, "how many reads that share an execution TestNotStale looks at")
+	bench   = flag.Duration("measure", 0, "how long each measurement of TestBench takes; 0: none")
 )
 
 func TestMain(m *testing.M) {
