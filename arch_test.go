@@ -21,6 +21,7 @@ import (
 var layers = [][]string{
 	{"cmd/weft"},
 	{"dev", "bench", "importer"},
+	{"dev/patroni"},
 	{"dev/supervisor"},
 	{"server"},
 	{"dashboard"},

@@ -2,7 +2,8 @@
 // weft dev does.
 //
 //	weft dev ──▶ dev.Run ──┬─▶ supervisor one per shard: DIR/shard-0 … on port-base,
-//	                       │              port-base+1 …, standbys in DIR/shard-0-1 …
+//	                       │              port-base+1 …, standbys in DIR/shard-0-1 …;
+//	                       │              with --patroni patroni instead
 //	                       ├─▶ directory/embedded   an etcd in this process, DIR/etcd
 //	                       ├─▶ server     proxy and HTTP, as weft serve runs them
 //	weft dev kill … ───────┴─▶ control    orders to supervisors, by DIR/control.json

@@ -45,7 +45,11 @@ type Options struct {
 	// in a new one. Dir may get more, not fewer.
 	Replicas *int
 
-	// Async: commits do not wait for standbys.
+	// Patroni: Patroni runs the servers, and decides which is the primary. Fixed when Dir
+	// is made.
+	Patroni bool
+
+	// Async: commits do not wait for standbys. With Patroni that is fixed when Dir is made.
 	Async bool
 
 	// Listen is the proxy's address, HTTP that of health and metrics.

@@ -38,14 +38,18 @@ func (r *report) begin(inst pgserver.Install, st *state, dir string) {
 }
 
 func standbysNote(st *state) string {
+	note := ""
 	switch st.Replicas {
 	case 0:
-		return ""
 	case 1:
-		return " with a standby each"
+		note = " with a standby each"
 	default:
-		return fmt.Sprintf(" with %d standbys each", st.Replicas)
+		note = fmt.Sprintf(" with %d standbys each", st.Replicas)
 	}
+	if st.Patroni {
+		note += " under Patroni"
+	}
+	return note
 }
 
 // step prints that a part is up, and how long it took.
@@ -60,7 +64,7 @@ func (r *report) ready(c *cluster) {
 	line := func(what, command string) { fmt.Fprintf(&b, "  %-18s %s\n", what, command) }
 	listen := c.proxy.Addr().String()
 	line("the cluster:", psql(listen))
-	line("shard-0 itself:", psql(c.shards[0].Primary().Addr())+portsNote(len(c.shards), c.state))
+	line("shard-0 itself:", psql(c.shards[0].primary())+portsNote(len(c.shards), c.state))
 	line("health:", "curl http://"+c.opts.HTTP+"/readyz")
 	line("dashboard:", "http://"+c.opts.HTTP+"/dashboard/  (user "+dashboardUser+", password "+c.password+")")
 	line("a second proxy:", "weft serve -c "+shortest(configPath(c.opts.Dir))+" --listen "+another(listen, c.opts.HTTP))

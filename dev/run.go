@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"weft/dev/patroni"
 	"weft/directory/embedded"
 	"weft/pgserver"
 	"weft/server"
@@ -116,8 +117,14 @@ func (c *cluster) prepare() (pgserver.Install, error) {
 	if err := c.choosePorts(); err != nil {
 		return pgserver.Install{}, err
 	}
+	program := ""
+	if c.state.Patroni {
+		if program, err = patroni.Find(); err != nil {
+			return pgserver.Install{}, err
+		}
+	}
 	for i := range c.state.Shards {
-		c.shards = append(c.shards, newShard(i, c.state, c.opts, inst))
+		c.shards = append(c.shards, newShard(i, c.state, c.opts, inst, program))
 	}
 	if old == nil {
 		// From here on the directory holds a cluster, if only a part of one.
@@ -196,7 +203,7 @@ func (c *cluster) startShard(ctx context.Context, s *shard) error {
 	if made {
 		what = "made and started"
 	}
-	where := s.Primary().Addr()
+	where := s.primary()
 	if others := s.others(); len(others) > 0 {
 		where += ", standby on " + strings.Join(others, ", ")
 	}

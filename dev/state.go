@@ -17,6 +17,7 @@ const stateName = "dev.json"
 type state struct {
 	Shards      int    `json:"shards"`
 	Replicas    int    `json:"replicas,omitempty"`
+	Patroni     bool   `json:"patroni,omitempty"`
 	BucketCount int    `json:"bucket_count"`
 	Locale      string `json:"locale"`
 	PGMajor     int    `json:"pg_major"`
@@ -68,6 +69,7 @@ func settle(old *state, o Options) (*state, error) {
 		return &state{
 			Shards:      cmp.Or(o.Shards, DefaultShards),
 			Replicas:    replicas(o, 0),
+			Patroni:     o.Patroni,
 			BucketCount: cmp.Or(o.BucketCount, directory.DefaultBucketCount),
 			Locale:      o.Locale,
 			PortBase:    cmp.Or(o.PortBase, DefaultPortBase),
@@ -80,6 +82,8 @@ func settle(old *state, o Options) (*state, error) {
 	switch {
 	case o.Shards != 0 && o.Shards != old.Shards:
 		return nil, fmt.Errorf("%s holds a cluster of %d shards, not %d: %s", o.Dir, old.Shards, o.Shards, way)
+	case o.Patroni && !old.Patroni:
+		return nil, fmt.Errorf("%s holds a cluster that Patroni does not run: %s", o.Dir, way)
 	case s.Replicas < old.Replicas:
 		return nil, fmt.Errorf("%s holds a cluster with %d standbys of each shard, not %d: %s", o.Dir, old.Replicas, s.Replicas, way)
 	case o.BucketCount != 0 && o.BucketCount != old.BucketCount:

@@ -40,6 +40,12 @@ func TestSettle(t *testing.T) {
 			want: state{Shards: 2, Replicas: 2, BucketCount: 16, PortBase: 7000, Complete: true},
 		},
 		{name: "fewer standbys", old: replicated, opts: Options{Replicas: &none}, err: "with 1 standbys of each shard, not 0"},
+		{
+			name: "new, under Patroni", opts: Options{Shards: 1, Replicas: &one, Patroni: true, BucketCount: 8, PortBase: 1},
+			want: state{Shards: 1, Replicas: 1, Patroni: true, BucketCount: 8, PortBase: 1},
+		},
+		{name: "under Patroni as it was", old: &state{Shards: 1, Patroni: true}, want: state{Shards: 1, Patroni: true}},
+		{name: "under Patroni, and was not", old: replicated, opts: Options{Patroni: true}, err: "that Patroni does not run"},
 		{name: "other shards", old: old, opts: Options{Shards: 3}, err: "a cluster of 2 shards, not 3: start without the flag"},
 		{name: "other buckets", old: old, opts: Options{BucketCount: 32}, err: "16 buckets, not 32"},
 		{name: "other locale", old: old, opts: Options{Locale: "sv_SE.UTF-8"}, err: `locale "C", not "sv_SE.UTF-8"`},

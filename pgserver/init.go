@@ -113,6 +113,14 @@ func utf8Locale(ctx context.Context, as account) string {
 	return "C.UTF-8" // either spelling is understood where one is listed
 }
 
+// Unmanaged makes a data directory for a program that writes the configuration itself.
+func (c Config) Unmanaged(ctx context.Context) error {
+	if err := c.Init(ctx); err != nil {
+		return err
+	}
+	return c.OwnFile(filepath.Join(c.Dir, confName), []byte("# weft does not configure this server.\n"))
+}
+
 // include makes a configuration file read ours last.
 func include(path string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)

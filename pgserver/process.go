@@ -82,11 +82,7 @@ func (c Config) End(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	postmaster := 0
-	if file, ok := readPIDFile(dir); ok && slices.Contains(processesIn(dir), file.pid) {
-		postmaster = file.pid
-	}
-	killAll(dir, postmaster)
+	killAll(dir, c.PID())
 	if awaitNone(ctx, dir, stopGrace) {
 		return nil
 	}
@@ -94,6 +90,22 @@ func (c Config) End(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return &leftError{dir: dir, pids: processesIn(dir)}
+}
+
+// Pause stops every process that runs in the data directory where it stands. Resume
+// undoes it.
+func (c Config) Pause() { signalAll(c.Dir, c.PID(), syscall.SIGSTOP) }
+
+// Resume undoes Pause.
+func (c Config) Resume() { signalAll(c.Dir, c.PID(), syscall.SIGCONT) }
+
+// PID is the postmaster's process id, of whichever run, or 0 if none runs.
+func (c Config) PID() int {
+	file, ok := readPIDFile(c.Dir)
+	if !ok || !slices.Contains(processesIn(c.Dir), file.pid) {
+		return 0
+	}
+	return file.pid
 }
 
 // clear ends what an earlier life of this data directory left running: a server

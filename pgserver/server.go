@@ -143,6 +143,18 @@ func (s *Server) launch(as account) error {
 	cmd.Env = environ()
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes(as, syscall.SIGINT)
+	s.pid, err = fork(cmd, func(err error) {
+		s.err = err
+		close(s.done)
+	})
+	if err != nil {
+		return fmt.Errorf("start postgres: %w", err)
+	}
+	return nil
+}
+
+// fork starts a program and calls ended, from a goroutine, with how the program ended.
+func fork(cmd *exec.Cmd, ended func(error)) (pid int, err error) {
 	started := make(chan error)
 	go func() {
 		// The parent-death signal comes when the forking thread ends: keep it.
@@ -150,18 +162,15 @@ func (s *Server) launch(as account) error {
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if err == nil {
-			s.pid = cmd.Process.Pid
+			pid = cmd.Process.Pid
 		}
 		started <- err
 		if err == nil {
-			s.err = cmd.Wait()
-			close(s.done)
+			ended(cmd.Wait())
 		}
 	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("start postgres: %w", err)
-	}
-	return nil
+	err = <-started
+	return pid, err
 }
 
 func openLog(path string, as account) (*os.File, error) {

@@ -13,7 +13,7 @@ import (
 // goes. What a server's role or the user's rights forbid is NULL or not evaluated. A
 // standby that follows nobody knows the timeline of its last checkpoint.
 const roleSQL = `SELECT r.standby,
-  CASE WHEN r.standby THEN coalesce((SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver), (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()))
+  CASE WHEN r.standby THEN coalesce((SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver), (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline) FROM pg_catalog.pg_control_checkpoint() c, pg_catalog.pg_control_recovery() r))
     ELSE ('x' || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8))::pg_catalog.bit(32)::pg_catalog.int4 END,
   pg_catalog.pg_wal_lsn_diff(CASE WHEN r.standby THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END, '0/0')::pg_catalog.int8
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS standby) r`

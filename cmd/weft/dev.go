@@ -39,10 +39,15 @@ every acknowledged commit takes its place, and the dead server becomes a standby
 commands below let that happen. weft status -c DIR/weft.yaml says which server is
 the primary.
 
+With --patroni the program patroni, which must be in PATH, runs the servers instead, one
+for each, with the etcd of weft dev. It takes longer to act: some seconds if a server dies,
+some 20 if one freezes.
+
 PostgreSQL's server programs must be installed. Started as root, the servers run
 as the user postgres, or nobody where there is none.`,
 		Example: `  weft dev
   weft dev --replicas 1
+  weft dev --replicas 1 --patroni --dir ./weft-patroni
   weft dev --shards 2 --dir /tmp/try --listen 127.0.0.1:7432 --http 127.0.0.1:7480 --port-base 7500
   psql -h 127.0.0.1 -p 6432 -U postgres app`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -76,6 +81,7 @@ as the user postgres, or nobody where there is none.`,
 	f.SortFlags = false
 	f.IntVar(&opts.Shards, "shards", dev.DefaultShards, "number of shards; an existing directory keeps its own")
 	f.IntVar(&replicas, "replicas", 0, fmt.Sprintf("number of standbys of each shard, up to %d; an existing directory keeps its own", dev.MaxReplicas))
+	f.BoolVar(&opts.Patroni, "patroni", false, "let Patroni run the servers; fixed when the directory is made")
 	f.BoolVar(&sync, "sync", true, "let commits wait for standbys")
 	f.StringVar(&opts.Listen, "listen", dev.DefaultListen, "address for PostgreSQL clients")
 	f.StringVar(&opts.HTTP, "http", dev.DefaultHTTP, "address for health and metrics")

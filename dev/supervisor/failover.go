@@ -65,7 +65,7 @@ func (s *Supervisor) restart(ctx context.Context) {
 // candidate returns the standby with the longest log out of those that may be promoted,
 // or nil.
 func (s *Supervisor) candidate(ctx context.Context) *server {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, candidateLimit)
 	defer cancel()
 	var best *server
 	var most int64

@@ -23,6 +23,9 @@ const (
 	interval = 500 * time.Millisecond
 	// answerLimit bounds how long a server may take to say where it is.
 	answerLimit = 2 * time.Second
+	// candidateLimit bounds how long all standbys together may take to say how much of the
+	// dead primary's log they have.
+	candidateLimit = 5 * time.Second
 	// joinLimit bounds how long Open waits for standbys to catch up.
 	joinLimit = 30 * time.Second
 	// strayLimit is how long a standby may run without following the primary, before
@@ -303,10 +306,6 @@ func (s *Supervisor) mayReplace(m *server) bool {
 	}
 	return s.quorum.proven[m.name()]
 }
-
-// Primary is the running primary. Only before Run, or after it, is it sure to stay the
-// primary.
-func (s *Supervisor) Primary() *pgserver.Server { return s.primary.srv }
 
 // Stop ends all servers, the primary first: so every standby has all of its log. Run is
 // over, or was not called.
