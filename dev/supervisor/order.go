@@ -27,8 +27,33 @@ type answer struct {
 	err  error
 }
 
-// Do carries an order out and says what has happened. Run must be running.
+// switchWait is how long Switch waits for a standby that may be promoted, and switchPause the
+// time between two looks.
+const (
+	switchWait  = 30 * time.Second
+	switchPause = 100 * time.Millisecond
+)
+
+// errNotYet is wrapped by the error of an order that may succeed soon.
+var errNotYet = errors.New("no standby has every acknowledged commit yet")
+
+// Do carries an order out and says what has happened. Run must be running, and goes on while
+// Do waits for a standby.
 func (s *Supervisor) Do(ctx context.Context, what string) (string, error) {
+	for end := time.Now().Add(switchWait); ; {
+		text, err := s.do(ctx, what)
+		if !errors.Is(err, errNotYet) || time.Now().After(end) {
+			return text, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(switchPause):
+		}
+	}
+}
+
+func (s *Supervisor) do(ctx context.Context, what string) (string, error) {
 	o := order{what: what, reply: make(chan answer, 1)}
 	select {
 	case s.orders <- o:
@@ -93,7 +118,7 @@ func (s *Supervisor) switchOver(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the primary of %s is frozen: thaw it first, or kill it", s.cfg.Name)
 	}
 	if s.candidate(ctx) == nil {
-		return "", fmt.Errorf("no standby of %s has every acknowledged commit yet: try again in a moment", s.cfg.Name)
+		return "", fmt.Errorf("%s: %w: weft status shows how far they are", s.cfg.Name, errNotYet)
 	}
 	began := time.Now()
 	s.hangUp()

@@ -166,6 +166,13 @@ func TestPair(t *testing.T) {
 		t.Errorf("switch: %s", text)
 	}
 	sh.ask("insert into t values (3)")
+	// At once: the old primary has to follow first.
+	if text := sh.do(supervisor.Switch); !strings.Contains(text, "the primary is "+second.Address) {
+		t.Errorf("switch: %s", text)
+	}
+	if text := sh.do(supervisor.Switch); !strings.Contains(text, "the primary is "+first.Address) {
+		t.Errorf("switch: %s", text)
+	}
 	sh.whole()
 
 	if text := sh.do(supervisor.Freeze); !strings.Contains(text, first.Address) || !sh.primary().Frozen {
