@@ -32,9 +32,11 @@ type Config struct {
 	Auth    auth.Config `yaml:"auth"`
 	Service Service     `yaml:"service"`
 	Pool    Pool        `yaml:"pool"`
-	Gather  Gather      `yaml:"gather"`
-	Limits  Limits      `yaml:"limits"`
-	Log     Log         `yaml:"log"`
+	// Failover says what clients notice while a shard has no primary.
+	Failover Failover `yaml:"failover"`
+	Gather   Gather   `yaml:"gather"`
+	Limits   Limits   `yaml:"limits"`
+	Log      Log      `yaml:"log"`
 
 	Statements Statements `yaml:"statements"`
 	Heat       Heat       `yaml:"heat"`
@@ -165,6 +167,17 @@ func (p Pool) UserShare() int {
 		return p.MaxPerUser
 	}
 	return p.MaxPerShard - p.MaxPerShard/4
+}
+
+// Failover says what clients notice while a shard has no primary.
+type Failover struct {
+	// Wait is how long clients wait for a primary. 0: they get an error at once.
+	Wait time.Duration `yaml:"wait"`
+	// InTransaction is how long clients wait whose transaction holds connections to other shards.
+	InTransaction time.Duration `yaml:"wait_in_transaction"`
+	// ProbeInterval is between two probes of a server, and ProbeTimeout is how long it may take to answer.
+	ProbeInterval time.Duration `yaml:"probe_interval"`
+	ProbeTimeout  time.Duration `yaml:"probe_timeout"`
 }
 
 // Gather holds what sessions begin with that read several shards in one
@@ -301,7 +314,9 @@ func Default() Config {
 			TCPTimeout:     10 * time.Second,
 			HealthInterval: time.Second,
 		},
-		Gather: Gather{MaxBytes: 1 << 30, Scatter: true},
+		// Patroni's least ttl is 20 seconds: clients wait for longer than a failover takes.
+		Failover: Failover{Wait: 45 * time.Second, InTransaction: 5 * time.Second, ProbeInterval: 500 * time.Millisecond, ProbeTimeout: time.Second},
+		Gather:   Gather{MaxBytes: 1 << 30, Scatter: true},
 		Limits: Limits{
 			MaxClients:     10_000,
 			AuthFailures:   100,         // no application fails so often, and no password is found so

@@ -57,6 +57,7 @@ func (c Config) problems() Problems {
 	}
 	c.Service.problems(&ps)
 	c.Pool.problems(&ps)
+	c.Failover.problems(&ps)
 	if c.Gather.MaxBytes < 1 {
 		ps.add("gather.max_bytes", "must be at least 1B")
 	}
@@ -169,6 +170,17 @@ func (p Pool) problems(ps *Problems) {
 	ps.positive("pool.connect_timeout", p.ConnectTimeout)
 	ps.positive("pool.tcp_timeout", p.TCPTimeout)
 	ps.positive("pool.health_interval", p.HealthInterval)
+}
+
+func (f Failover) problems(ps *Problems) {
+	if f.Wait < 0 {
+		ps.add("failover.wait", "must not be negative, and is %v", f.Wait)
+	}
+	if f.InTransaction < 0 {
+		ps.add("failover.wait_in_transaction", "must not be negative, and is %v", f.InTransaction)
+	}
+	ps.positive("failover.probe_interval", f.ProbeInterval)
+	ps.positive("failover.probe_timeout", f.ProbeTimeout)
 }
 
 func (s Service) problems(ps *Problems) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"weft/primary"
 )
 
 // How long a client keeps a backend.
@@ -45,6 +47,8 @@ type Config struct {
 	TCPTimeout time.Duration
 	// HealthInterval is how often idle connections are looked at. Default 1s.
 	HealthInterval time.Duration
+	// Failover bounds how long sessions wait while a shard has no primary.
+	Failover Failover
 	// Users holds what differs for single users.
 	Users map[string]User
 	// Verify judges the identity that a new backend reports, before the backend is used. Many
@@ -56,11 +60,32 @@ type Config struct {
 	// Registrar makes each new backend register with its database, except those of Spares. Nil:
 	// none registers.
 	Registrar Registrar
+	// Seeker knows more about the servers of shards. Nil: a login that fails is an error at once.
+	Seeker Seeker
 	// Guard wraps the function of a goroutine of the pool, so that a panic ends only that
 	// goroutine. Nil: panics are not caught.
 	Guard func(where string, f func()) func()
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
+}
+
+// Failover bounds how long sessions wait while a shard has no primary.
+type Failover struct {
+	// Wait is for sessions that hold no connection. Default 0: they do not wait.
+	Wait time.Duration
+	// InTransaction is for sessions that hold connections to other shards, and perhaps locks there, if it is less than Wait.
+	InTransaction time.Duration
+	// Probes is how often servers are probed. The pool leaves that to Seeker.
+	Probes primary.Timing
+}
+
+// Seeker finds out which servers the primaries of shards are. Many goroutines may call it at once.
+type Seeker interface {
+	// Suspect has the servers of a shard looked at, because a login has failed, and returns when that was done: the shard has then been
+	// told by Seek and Lead.
+	Suspect(ctx context.Context, shard string)
+	// Describe says what each server of a shard has answered.
+	Describe(shard string) string
 }
 
 // User overrides the configuration for one user.

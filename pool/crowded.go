@@ -57,6 +57,9 @@ func reached(err error) limit {
 // within the queue timeout, in the pool or at the server.
 func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 	c, err := l.acquire(ctx, want)
+	for err != nil && l.shard.doubt(ctx, &want, err) {
+		c, err = l.acquire(ctx, want)
+	}
 	if err != nil && reached(err) != unlimited {
 		c, err = l.insist(ctx, want, err)
 	}

@@ -88,7 +88,7 @@ func TestLimitOfOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		_, err = one.Welcome(t.Context())
+		_, err = one.Welcome(t.Context(), false)
 		refused("login beside somebody else", err, began)
 		_, err = one.Acquire(t.Context(), pool.Want{})
 		refused("statement beside somebody else", err, began)
@@ -107,7 +107,7 @@ func TestLimitOfOne(t *testing.T) {
 		c := acquire(t, other, pool.Want{})
 		// What is in use is not waited for by a login, but by a statement.
 		began = time.Now()
-		_, err = one.Welcome(t.Context())
+		_, err = one.Welcome(t.Context(), false)
 		refused("login beside the pool's own", err, began)
 		time.AfterFunc(300*time.Millisecond, c.Release)
 		acquire(t, one, pool.Want{}).Release()

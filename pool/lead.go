@@ -134,6 +134,7 @@ func (f *failures) error(sh *Shard) error {
 // standby is the error for a server that is in recovery.
 func (c *Conn) standby() error {
 	return pgerr.New(pgerr.CannotConnectNow, "server %s of shard %q is a standby", c.host, c.Shard()).
+		WithCause(errNoPrimary).
 		WithHint("If the primary is another server, add it to the hosts of the shard. If this one is to be the primary, it has to be promoted.")
 }
 
@@ -143,7 +144,7 @@ func (c *Conn) outdated() error {
 	if floor == nil || c.generation.Timeline == 0 || !floor.Above(c.generation) {
 		return nil
 	}
-	return pgerr.New(pgerr.CannotConnectNow, "server %s of shard %q is not the primary any more", c.host, c.Shard()).
+	return pgerr.New(pgerr.CannotConnectNow, "server %s of shard %q is not the primary any more", c.host, c.Shard()).WithCause(errNoPrimary).
 		WithDetail("It is on timeline %d, and another server has been promoted to timeline %d.", c.generation.Timeline, floor.Timeline).
 		WithHint("Stop the server and make it a standby of the primary, with pg_rewind or a new base backup. What was written to it since the promotion is not part of the shard.")
 }

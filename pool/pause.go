@@ -11,11 +11,12 @@ import (
 )
 
 // pauses says whether sessions may begin something new on a shard. An operator's PAUSE and DRAIN
-// SHARD both stop them, and each is undone separately.
+// SHARD both stop them, and so does the search for a primary, see Seek. Each is undone separately.
 type pauses struct {
 	gate atomic.Pointer[gate] // nil: sessions may begin
 	all  bool                 // PAUSE is in force
 	one  bool                 // DRAIN SHARD is in force
+	seek bool                 // the shard has no primary
 }
 
 // gate is what sessions wait for while a shard is paused.
@@ -29,6 +30,9 @@ type gate struct {
 	since uint64
 	// began is when the drain did. Guarded by the shard's mu.
 	began time.Time
+	// sought says that the shard has no primary: every session waits, for as long as Config.Failover says. alone says that no operator
+	// has closed the gate.
+	sought, alone bool
 }
 
 // leastYield is for how long a transaction that began after a drain lets the drain go first, at least.
@@ -39,7 +43,7 @@ const leastYield = 250 * time.Millisecond
 // waits, so it must not wait for the end of the drain. The longer a drain takes, the fewer transactions pass, so
 // that the drain ends. mu of the shard is held.
 func (g *gate) yield(want Want, now time.Time) time.Duration {
-	if g.shut || !want.Underway {
+	if g.shut || g.sought || !want.Underway {
 		return 0
 	}
 	return max(leastYield, now.Sub(g.began)/2)
@@ -47,29 +51,43 @@ func (g *gate) yield(want Want, now time.Time) time.Duration {
 
 // stops reports whether the session that sent want has to wait. mu of the shard is held.
 func (g *gate) stops(want Want) bool {
-	return g != nil && (g.shut || !want.Underway || g.since > 0 && want.Since >= g.since)
+	return g != nil && (g.shut || g.sought || !want.Underway || g.since > 0 && want.Since >= g.since)
 }
 
 // Drains counts the times that a shard has been drained.
 func (p *Pool) Drains() uint64 { return p.drains.Load() }
 
-// set closes or opens the gate as all and one say. mu of the shard is held.
+// set closes or opens the gate as all, one and seek say. Sessions that wait at a gate which is closed for other reasons from now on come
+// back and look at the new one. mu of the shard is held.
 func (p *pauses) set() {
-	g := p.gate.Load()
-	switch shut := p.all || p.one; {
-	case shut && g == nil:
-		p.gate.Store(&gate{opened: make(chan struct{})})
-	case !shut && g != nil:
+	old := p.gate.Load()
+	operator := p.all || p.one
+	if !operator && !p.seek {
 		p.gate.Store(nil)
-		close(g.opened)
+	} else {
+		if old != nil && old.sought == p.seek && old.alone == !operator {
+			return
+		}
+		next := &gate{opened: make(chan struct{}), sought: p.seek, alone: !operator}
+		if old != nil && operator {
+			next.shut, next.since, next.began = old.shut, old.since, old.began
+		}
+		p.gate.Store(next)
+	}
+	if old != nil {
+		close(old.opened)
 	}
 }
 
 // await waits until the gate opens, or for as long as yield says.
 func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Duration) error {
-	timeout := time.NewTimer(sh.pool.Config().QueueTimeout)
-	defer timeout.Stop()
 	began := time.Now()
+	limit := sh.pool.conf().QueueTimeout
+	if g.sought {
+		limit = sh.patience(want, began)
+	}
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
 	defer sh.queued(want.Session, want.Waited, began)
 	var passes <-chan time.Time
@@ -89,13 +107,19 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Durat
 		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 	case <-timeout.C:
 		sh.pool.stats.Timeouts.Add(1)
+		if g.sought {
+			return sh.unled(want)
+		}
 		return pgerr.New(pgerr.CannotConnectNow, "shard %q is paused by an operator", sh.Name).
 			WithHint("RESUME in the admin database lets it go on.")
 	}
 }
 
 // Paused reports whether an operator keeps sessions from a shard.
-func (sh *Shard) Paused() bool { return sh.pauses.gate.Load() != nil }
+func (sh *Shard) Paused() bool {
+	g := sh.pauses.gate.Load()
+	return g != nil && !g.alone
+}
 
 // Pause lets nothing new begin on a shard, or on any if sh is nil, and waits until everything
 // that has begun is over. Then it closes the connections, and no session gets a new one. If ctx

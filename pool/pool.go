@@ -134,7 +134,10 @@ func (p *Pool) Retire(match func(Key) bool) {
 }
 
 // retire is Retire on one shard, for matching lanes.
-func (sh *Shard) retire(match func(*Lane) bool) {
+func (sh *Shard) retire(match func(*Lane) bool) { sh.dismiss(match, true) }
+
+// dismiss closes connections of matching lanes as soon as they are idle. With forget a new login may have other parameters.
+func (sh *Shard) dismiss(match func(*Lane) bool, forget bool) {
 	sh.mu.Lock()
 	var gone []*Conn
 	for _, l := range sh.lanes {
@@ -142,7 +145,9 @@ func (sh *Shard) retire(match func(*Lane) bool) {
 			continue
 		}
 		l.epoch++
-		l.welcome = nil
+		if forget {
+			l.welcome = nil
+		}
 		for _, c := range l.idle {
 			c.inIdle = false
 			sh.forget(l)

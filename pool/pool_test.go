@@ -417,7 +417,7 @@ func TestServerReturns(t *testing.T) {
 func TestWelcome(t *testing.T) {
 	p, sh := home(t, pool.Config{MaxPerShard: 2, QueueTimeout: 50 * time.Millisecond})
 	l := lane(t, sh)
-	fresh, err := l.Welcome(context.Background())
+	fresh, err := l.Welcome(context.Background(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,13 +433,13 @@ func TestWelcome(t *testing.T) {
 	c.Release()
 	p.Retire(func(k pool.Key) bool { return k.User == "somebody else" })
 	for range 2 {
-		got, err := l.Welcome(context.Background())
+		got, err := l.Welcome(context.Background(), false)
 		if err != nil || got["TimeZone"] != fresh["TimeZone"] {
 			t.Errorf("a new client would be told %q, %v", got["TimeZone"], err)
 		}
 		// A dial that fails must not make the next client see another's values.
 		bad := sh.OpenLane(pool.NewKey("nosuch", "postgres", nil))
-		if _, err := bad.Welcome(context.Background()); code(err) != pgerr.InvalidCatalogName {
+		if _, err := bad.Welcome(context.Background(), false); code(err) != pgerr.InvalidCatalogName {
 			t.Errorf("unknown database: %v", err)
 		}
 		bad.CloseLane()
@@ -455,7 +455,7 @@ func TestWelcomeAfterFailedDial(t *testing.T) {
 	srv := pgtest.Start(t, pgserver.Config{Settings: map[string]string{"max_connections": "5", "superuser_reserved_connections": "0", "max_wal_senders": "0"}})
 	_, sh := home(t, pool.Config{MaxPerShard: 20, QueueTimeout: time.Second}, srv.Addr())
 	l := lane(t, sh)
-	fresh, err := l.Welcome(context.Background())
+	fresh, err := l.Welcome(context.Background(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -473,7 +473,7 @@ func TestWelcomeAfterFailedDial(t *testing.T) {
 	ask(t, held[0], "SET timezone = 'Asia/Tokyo'")
 	held[0].NoteSettings(pool.SettingsOf(map[string]string{"timezone": "Asia/Tokyo"}))
 	held[0].Release()
-	got, err := l.Welcome(context.Background())
+	got, err := l.Welcome(context.Background(), false)
 	if err == nil && got["TimeZone"] != fresh["TimeZone"] {
 		t.Errorf("a new client is told TimeZone %q of another's", got["TimeZone"])
 	}

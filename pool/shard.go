@@ -74,6 +74,8 @@ type Want struct {
 	// Login says that a client logs in, and is to be told at once when a limit of its role or
 	// database is reached.
 	Login bool
+	// Waits says that a client that logs in waits while the shard has no primary, as others do.
+	Waits bool
 	// Asker knows more of what the connection is for. It is asked if the session has to wait, and may
 	// be nil.
 	Asker Asker
@@ -81,6 +83,10 @@ type Want struct {
 	Cancel <-chan struct{}
 	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
 	Waited *int64
+	// sought, if set, is when the session found out that the shard has no primary.
+	sought time.Time
+	// doubts is how often a login for the session has failed.
+	doubts int
 	// heeds says that the limit of SetLimit holds, though the session holds connections.
 	heeds bool
 	// began, if set, is when the session began to wait, for other connections before this one.
@@ -159,6 +165,9 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 		if g := sh.pauses.gate.Load(); g.stops(want) {
 			yield := g.yield(want, time.Now())
 			sh.mu.Unlock()
+			if want.seek(g); want.refuses(g) {
+				return nil, sh.unled(want)
+			}
 			if err := g.await(ctx, sh, want, yield); err != nil {
 				return nil, err
 			}
@@ -324,7 +333,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if err != nil {
-		if e := pgerr.From(err); e.Code != pgerr.ConnectionFailure {
+		if !suspicious(err) {
 			l.welcome = nil // the server answered and refused
 		}
 		sh.forget(l)
@@ -395,15 +404,16 @@ func (sh *Shard) closed(c *Conn) {
 
 // Welcome returns the parameters that a fresh connection of the lane reports. It acquires a
 // connection if the lane has none open, so that a wrong user, database or option is reported
-// when the client connects.
-func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
+// when the client connects. While the shard has no primary, the last one's parameters count. If they are not known, Welcome fails, or
+// with waits it waits for a primary.
+func (l *Lane) Welcome(ctx context.Context, waits bool) (map[string]string, error) {
 	l.shard.mu.Lock()
 	w, open := l.welcome, l.open
 	l.shard.mu.Unlock()
-	if w != nil && open > 0 {
+	if w != nil && (open > 0 || l.shard.Sought()) {
 		return w, nil
 	}
-	c, err := l.Acquire(ctx, Want{Login: true})
+	c, err := l.Acquire(ctx, Want{Login: true, Waits: waits})
 	if err != nil {
 		return nil, err
 	}

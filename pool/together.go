@@ -76,6 +76,8 @@ func (t *together) rest(ctx context.Context, heeds bool) (full int, err error) {
 		want.heeds = heeds
 		c, ok, err := l.try(ctx, want)
 		switch {
+		case err != nil && l.shard.doubt(ctx, &t.want, err):
+			return i, nil
 		case err != nil && reached(err) == unlimited:
 			return 0, err
 		case err != nil || !ok:

@@ -41,15 +41,15 @@ func isDown(err error) bool {
 func (h *homeless) welcome(ctx context.Context, s *Server, snap *directory.Snapshot, home *pool.Lane) (map[string]string, error) {
 	var params map[string]string
 	var err error
-	ask := func() bool {
-		params, err = home.Welcome(ctx)
+	ask := func(waits bool) bool {
+		params, err = home.Welcome(ctx, waits)
 		if err == nil {
 			h.since.Store(0)
 		}
 		return err == nil || !isDown(err)
 	}
 	down := time.Duration(time.Now().UnixNano()-h.since.Load()) < homelessFor
-	if !down && ask() {
+	if !down && ask(false) {
 		return params, err
 	}
 	if !down {
@@ -60,14 +60,14 @@ func (h *homeless) welcome(ctx context.Context, s *Server, snap *directory.Snaps
 			continue
 		}
 		lane := s.pool.Shard(&snap.Shards[i]).OpenLane(home.Key())
-		params, err := lane.Welcome(ctx)
+		params, err := lane.Welcome(ctx, false)
 		lane.CloseLane()
 		if err == nil || !isDown(err) {
 			return params, err
 		}
 	}
-	if down {
-		ask()
+	if down || home.Shard().Sought() {
+		ask(true)
 	}
 	return params, err
 }

@@ -7,6 +7,7 @@ import (
 	"weft/proxy/own"
 	"weft/proxy/queues"
 	"weft/proxy/roster"
+	"weft/proxy/seek"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 )
@@ -22,6 +23,8 @@ type keeper struct {
 	owns *own.Tables
 	// roster is which servers the shards are.
 	roster *roster.Roster
+	// seeker is which of a shard's servers is the primary.
+	seeker *seek.Seeker
 	vigil  *vigil.Vigil // other proxies that may hang
 	// verdicts is what is found to be hot, and throttles is what is limited.
 	verdicts  verdicts

@@ -14,7 +14,7 @@ func (s *Server) Reconfigure(next Config) error {
 	next.ServiceUser, next.AdminDatabase, next.Version = old.ServiceUser, old.AdminDatabase, old.Version
 	next.FactsBytes, next.PlanBytes = old.FactsBytes, old.PlanBytes
 	next.Settings, next.Reload, next.StopAt, next.Log, next.Metrics, next.Tracer = old.Settings, old.Reload, old.StopAt, old.Log, old.Metrics, old.Tracer
-	next.Pool.Verify, next.Pool.Registrar, next.Pool.Ask = s.keeper.roster.Verify, s.moving.fences, s.askService
+	s.hook(&next.Pool)
 	next = next.withDefaults()
 	if err := next.Validate(); err != nil {
 		return err

@@ -102,7 +102,8 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.owns = newOwns(s)
 	s.moving.fences = newFences(s)
 	s.moving.holds, s.keeper.roster, s.keeper.copies = newHolds(s), newRoster(s), newCopies(s)
-	cfg.Pool.Verify, cfg.Pool.Registrar, cfg.Pool.Ask = s.keeper.roster.Verify, s.moving.fences, s.askService
+	s.keeper.seeker = newSeeker(s)
+	s.hook(&cfg.Pool)
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
 		return nil, err
@@ -135,6 +136,7 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.pulse.beat(time.Now())
 	s.crew.Go(s.kept("heartbeat", s.keeper.beat))
 	s.crew.Go(s.kept("watcher", s.watch))
+	s.crew.Go(s.kept("servers of shards", s.keeper.seeker.Run))
 	s.crew.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
 	s.crew.Go(s.kept("history of heat", s.counts.chronicle.Run))
 	s.crew.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))

@@ -11,6 +11,7 @@ import (
 	"weft/directory"
 	"weft/directory/etcd"
 	"weft/pool"
+	"weft/primary"
 	"weft/proxy"
 	"weft/twopc"
 )
@@ -68,6 +69,12 @@ func OpenDirectory(cfg config.Config, log *slog.Logger) (*etcd.Store, error) {
 		RequestTimeout: cfg.Etcd.Timeout,
 		Log:            log,
 	})
+}
+
+// withFailover adds how long clients wait for a primary, and how it is sought.
+func withFailover(c pool.Config, f config.Failover) pool.Config {
+	c.Failover = pool.Failover{Wait: f.Wait, InTransaction: f.InTransaction, Probes: primary.Timing{Interval: f.ProbeInterval, Timeout: f.ProbeTimeout}}
+	return c
 }
 
 // poolConfig translates cfg, with each user's own settings.

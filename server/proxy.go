@@ -42,7 +42,7 @@ func (p parts) proxyConfig() proxy.Config {
 		TLS:                   p.tls,
 		RequireTLS:            cfg.TLS.Required(),
 		ProxyProtocol:         cfg.Balancers(),
-		Pool:                  withService(poolConfig(cfg.Pool, cfg.Auth.Users, p.opt.Log), cfg.Service),
+		Pool:                  withFailover(withService(poolConfig(cfg.Pool, cfg.Auth.Users, p.opt.Log), cfg.Service), cfg.Failover),
 		ServiceUser:           cfg.Service.User,
 		AdminDatabase:         cfg.AdminDatabase,
 		AdminUsers:            cfg.AdminUsers,

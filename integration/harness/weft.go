@@ -162,6 +162,7 @@ func (c *cluster) config() config.Config {
 		},
 	}
 	cfg.Pool.MaxPerShard = 40
+	cfg.Failover.Wait = 0     // tests that stop a shard look at the errors; integration/failover waits
 	cfg.Pool.OverloadWait = 0 // a machine that is busy with other things makes clients wait, too
 	return cfg
 }

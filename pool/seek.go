@@ -1,0 +1,100 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weft/pgerr"
+)
+
+// While a shard has no primary, sessions that want a connection to it wait: something outside of weft is about to promote a standby, or to restart
+// the server. A session waits at the gate of the shard, see pauses, and holds nothing for it.
+
+// Seek says whether the shard has no primary: sessions wait while it is sought.
+func (sh *Shard) Seek(sought bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.pauses.seek = sought
+	sh.pauses.set()
+}
+
+// Sought reports whether sessions wait for a primary of the shard.
+func (sh *Shard) Sought() bool {
+	g := sh.pauses.gate.Load()
+	return g != nil && g.sought
+}
+
+// CloseIdle closes the connections that no session holds, and the others as soon as they are given back.
+func (sh *Shard) CloseIdle() { sh.dismiss(func(*Lane) bool { return true }, false) }
+
+// refuses reports whether a session does not wait for a primary at all.
+func (w *Want) refuses(g *gate) bool { return g.sought && w.Login && !w.Waits }
+
+// seek notes that the session waits at a gate.
+func (w *Want) seek(g *gate) {
+	if g.sought && w.sought.IsZero() {
+		w.sought = time.Now()
+	}
+}
+
+// limit is for how long a session waits for a primary.
+func (f Failover) limit(want *Want) time.Duration {
+	if want.Underway {
+		return min(f.InTransaction, f.Wait)
+	}
+	return f.Wait
+}
+
+// patience is for how much longer a session waits for a primary of the shard.
+func (sh *Shard) patience(want Want, now time.Time) time.Duration {
+	return max(0, sh.pool.conf().Failover.limit(&want)-now.Sub(want.sought))
+}
+
+// maxDoubts is how often a session tries to log in to a shard that has a primary as far as is known.
+const maxDoubts = 3
+
+// doubt has the servers of the shard looked at after a login has failed, and reports whether the session should try again: it
+// then waits until the shard has a primary.
+func (sh *Shard) doubt(ctx context.Context, want *Want, err error) bool {
+	conf := sh.pool.conf()
+	if conf.Seeker == nil || conf.Failover.Wait <= 0 || !suspicious(err) || ctx.Err() != nil {
+		return false
+	}
+	if want.sought.IsZero() {
+		want.sought = time.Now()
+	}
+	if want.doubts++; want.doubts > maxDoubts && !sh.Sought() || sh.patience(*want, time.Now()) == 0 {
+		return false
+	}
+	ctx, stop := context.WithTimeout(ctx, conf.ConnectTimeout)
+	defer stop()
+	conf.Seeker.Suspect(ctx, sh.Name)
+	return !want.Login || want.Waits
+}
+
+// suspicious reports whether the error of a login says that its server is no primary that works.
+func suspicious(err error) bool {
+	switch e := pgerr.From(err); e.Code {
+	case pgerr.ConnectionFailure, pgerr.AdminShutdown, "57P02":
+		return true
+	case pgerr.CannotConnectNow:
+		return e.Routine != "" || errors.Is(err, errNoPrimary) // the server says so, or what it has said of itself does
+	}
+	return false
+}
+
+// errNoPrimary is the cause of errors about servers that are not the primary.
+var errNoPrimary = errors.New("the server is not the primary")
+
+// errUnled is the cause of the error of a session that has waited for a primary in vain.
+var errUnled = errors.New("the shard has no primary")
+
+// unled is the error of a session that has waited for a primary in vain.
+func (sh *Shard) unled(want Want) error {
+	e := pgerr.New(pgerr.CannotConnectNow, "shard %q has no primary", sh.Name).WithCause(errUnled)
+	if s := sh.pool.conf().Seeker; s != nil {
+		e = e.WithDetail("Waited for %s: %s.", time.Since(want.sought).Round(10*time.Millisecond), s.Describe(sh.Name))
+	}
+	return e.WithHint("weft goes on by itself when a server of the shard is promoted or comes back. failover.wait is how long clients wait for that.")
+}

@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"context"
+
+	"weft/directory"
+	"weft/pool"
+	"weft/primary"
+	"weft/proxy/seek"
+)
+
+// newSeeker returns what has the servers of shards watched. The server's pool need not exist yet.
+func newSeeker(s *Server) *seek.Seeker {
+	cfg := seek.Config{
+		Log: s.log, Snapshot: s.cfg.Snapshot,
+		Shard: func(spec *directory.Shard) seek.Shard { return probed{s.pool.Shard(spec), s.cfg.ServiceUser} },
+		Waits: func() bool { return s.pool.Config().Failover.Wait > 0 },
+		Timing: func() primary.Timing {
+			c := s.pool.Config()
+			c.Failover.Probes.Patience = c.TCPTimeout
+			return c.Failover.Probes
+		},
+		Guard: s.guarded,
+	}
+	if s.cfg.Current != nil {
+		cfg.Changed = s.cfg.Current.Changed
+	}
+	if s.cfg.Directory != nil {
+		cfg.Enter = s.keeper.roster.EnterGeneration
+	}
+	return seek.New(cfg)
+}
+
+// hook gives the pool what it asks the server.
+func (s *Server) hook(c *pool.Config) {
+	c.Verify, c.Registrar, c.Ask, c.Seeker = s.keeper.roster.Verify, s.moving.fences, s.askService, s.keeper.seeker
+}
+
+// probed is a shard of the pool whose servers are probed as the service user.
+type probed struct {
+	*pool.Shard
+	user string
+}
+
+// probeDatabase is where servers are probed: initdb makes it.
+const probeDatabase = "postgres"
+
+// Dial implements seek.Shard.
+func (p probed) Dial(ctx context.Context, address string) (primary.Conn, error) {
+	c, err := p.DialProbe(ctx, address, probeDatabase, p.user)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
