@@ -294,7 +294,7 @@ func Default() Config {
 		Listen:        "127.0.0.1:6432",
 		AdminDatabase: "weft",
 		// On loopback: metrics name users and databases.
-		HTTP: HTTP{Listen: "127.0.0.1:6480", Dashboard: true, ReadyShards: 0.5},
+		HTTP: HTTP{Listen: "127.0.0.1:6480", Dashboard: true},
 		TLS:  TLS{MinVersion: "1.2", ClientCert: ClientCertRequire},
 		Auth: auth.Config{Method: auth.MethodScramSHA256, AuthQueryDatabase: "postgres", AuthQueryTTL: auth.DefaultQueryTTL},
 		// The role that initdb makes. It may do everything; one that owns schema

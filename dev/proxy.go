@@ -44,7 +44,7 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	for {
-		missing, err := c.proxy.Ready(limit)
+		missing, err := c.proxy.Ready(limit, true)
 		if err == nil && len(missing) == 0 {
 			return nil
 		}

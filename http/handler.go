@@ -18,7 +18,7 @@ import (
 type Config struct {
 	// Ready returns nil when queries can be served, else why not, and what is missing
 	// in either case, a line each. Required.
-	Ready func(context.Context) (missing []string, err error)
+	Ready func(ctx context.Context, verbose bool) (missing []string, err error)
 	// ReadyTimeout bounds a call of Ready. Default 2s: under the patience of
 	// most probes.
 	ReadyTimeout time.Duration
@@ -56,7 +56,7 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), cfg.ReadyTimeout)
 		defer cancel()
-		missing, err := cfg.Ready(ctx)
+		missing, err := cfg.Ready(ctx, r.URL.Query().Has("verbose"))
 		answer(w, err, missing...)
 	})
 	// Alive as long as it answers. What a restart would not heal, such as a

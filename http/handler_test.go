@@ -66,7 +66,7 @@ func TestEndpoints(t *testing.T) {
 	reg.MustRegister(g)
 	var sick error
 	var missing []string
-	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return missing, sick }, Metrics: reg})
+	s := start(t, Config{Ready: func(context.Context, bool) ([]string, error) { return missing, sick }, Metrics: reg})
 
 	for _, c := range []struct {
 		path string
@@ -111,7 +111,7 @@ func TestPprof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Pprof: true, Users: []User{{Name: "ops", Password: verifier}, {Name: "dev", Password: "clear"}}})
+	s := start(t, Config{Ready: func(context.Context, bool) ([]string, error) { return nil, nil }, Pprof: true, Users: []User{{Name: "ops", Password: verifier}, {Name: "dev", Password: "clear"}}})
 	if code, body := getAs(t, s, "ops", "right", "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "TestPprof") {
 		t.Errorf("goroutine profile: %d %q", code, body)
 	}
@@ -124,10 +124,10 @@ func TestPprof(t *testing.T) {
 // for users, whatever the path looks like.
 func TestGuard(t *testing.T) {
 	private := start(t, Config{
-		Ready: func(context.Context) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true, PrivateMetrics: true,
+		Ready: func(context.Context, bool) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true, PrivateMetrics: true,
 		Users: []User{{Name: "ops", Password: "right"}},
 	})
-	open := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true})
+	open := start(t, Config{Ready: func(context.Context, bool) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true})
 	for _, c := range []struct {
 		s                    *Server
 		user, password, path string
@@ -169,7 +169,7 @@ func TestGuard(t *testing.T) {
 
 // A check that hangs is an answer too: not ready.
 func TestReadyTimeout(t *testing.T) {
-	s := start(t, Config{ReadyTimeout: 50 * time.Millisecond, Ready: func(ctx context.Context) ([]string, error) {
+	s := start(t, Config{ReadyTimeout: 50 * time.Millisecond, Ready: func(ctx context.Context, _ bool) ([]string, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
@@ -181,7 +181,7 @@ func TestReadyTimeout(t *testing.T) {
 // Close does not wait for a request that never ends.
 func TestCloseEndsRequests(t *testing.T) {
 	entered := make(chan struct{})
-	s := start(t, Config{ReadyTimeout: time.Hour, Ready: func(ctx context.Context) ([]string, error) {
+	s := start(t, Config{ReadyTimeout: time.Hour, Ready: func(ctx context.Context, _ bool) ([]string, error) {
 		close(entered)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -211,7 +211,7 @@ func TestCloseEndsRequests(t *testing.T) {
 func TestPanic(t *testing.T) {
 	var where string
 	s := start(t, Config{
-		Ready: func(context.Context) ([]string, error) { panic("not ready") },
+		Ready: func(context.Context, bool) ([]string, error) { panic("not ready") },
 		Guard: func(in string, f func()) func() {
 			return func() {
 				defer func() {
@@ -234,7 +234,7 @@ func TestPanic(t *testing.T) {
 // The dashboard is for users, who are known to it, and browsers that come to the top find it.
 func TestDashboard(t *testing.T) {
 	s := start(t, Config{
-		Ready: func(context.Context) ([]string, error) { return nil, nil },
+		Ready: func(context.Context, bool) ([]string, error) { return nil, nil },
 		Users: []User{{Name: "ops", Password: "right", Operator: true}, {Name: "wall", Password: "look"}},
 		Dashboard: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s %v %s", UserOf(r).Name, UserOf(r).Operator, r.URL.Path)
@@ -275,7 +275,7 @@ func TestDashboard(t *testing.T) {
 func TestTLS(t *testing.T) {
 	other := httptest.NewTLSServer(nil) // has a certificate, and a client that trusts it
 	defer other.Close()
-	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, TLS: &tls.Config{Certificates: other.TLS.Certificates}})
+	s := start(t, Config{Ready: func(context.Context, bool) ([]string, error) { return nil, nil }, TLS: &tls.Config{Certificates: other.TLS.Certificates}})
 	resp, err := other.Client().Get("https://" + s.Addr().String() + "/livez")
 	if err != nil {
 		t.Fatal(err)

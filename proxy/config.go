@@ -69,7 +69,7 @@ type Config struct {
 	// StartupTimeout bounds the dialogue before the first query. Default 60s.
 	StartupTimeout time.Duration
 	// ReadyShards is the share of shards that must answer for the proxy to be ready, from 0 to
-	// 1. Default 0: the proxy is ready even if all shards are down.
+	// 1. Default 0: shards are not asked.
 	ReadyShards float64
 	// DrainTimeout is how long running transactions may take when the proxy shuts down. Default
 	// 30s.

@@ -10,6 +10,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/primary"
 )
 
 // readiness is the result of the last look at the shards, kept for a moment: load balancers
@@ -24,11 +25,11 @@ type readiness struct {
 // readyFor is how long the result of a look at the shards is kept.
 const readyFor = 500 * time.Millisecond
 
-// Ready reports whether most of the work can be done, and what is missing: a line for each
-// shard that does not answer. The proxy is not ready while the directory is unknown or
-// another cluster's, while a server is not the shard it should be, or when fewer shards
-// answer than the configuration asks for.
-func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
+// Ready reports whether the proxy can serve. It is not ready while the directory is unknown or another cluster's, while a server is not the
+// shard it should be, and while it drains. Shards that are away do not matter: a failover must not make all proxies leave their load
+// balancer. They are looked at only with verbose, or if the configuration asks for a share of the shards; missing then has a line for
+// each that does not answer, and with verbose a line for each that has no primary.
+func (s *Server) Ready(ctx context.Context, verbose bool) (missing []string, err error) {
 	if s.drain.Load() {
 		return nil, errors.New("draining")
 	}
@@ -39,6 +40,27 @@ func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 	if snap.Foreign != nil {
 		return nil, snap.Foreign
 	}
+	want := s.conf().ReadyShards
+	away := 0
+	if verbose || want > 0 {
+		missing = s.missing(ctx, snap)
+		away = len(missing)
+	}
+	if verbose {
+		missing = append(missing, s.health(snap)...)
+	}
+	if wrong := s.keeper.roster.Misplaced(snap); len(wrong) > 0 {
+		e := wrong[0]
+		return missing, fmt.Errorf("%s (%s)", e.Message, strings.TrimSuffix(e.Detail, "."))
+	}
+	if up := len(snap.Shards) - away; float64(up) < want*float64(len(snap.Shards)) {
+		return missing, fmt.Errorf("%d of %d shards answer", up, len(snap.Shards))
+	}
+	return missing, nil
+}
+
+// missing returns a line for each shard that does not answer.
+func (s *Server) missing(ctx context.Context, snap *directory.Snapshot) (lines []string) {
 	down := s.readiness.look(ctx, s, snap)
 	for i := range snap.Shards {
 		name := snap.Shards[i].Name
@@ -46,17 +68,26 @@ func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 			if name == snap.Home {
 				name += " (home)"
 			}
-			missing = append(missing, fmt.Sprintf("%s: %s", name, pgerr.From(err).Message))
+			lines = append(lines, fmt.Sprintf("%s: %s", name, pgerr.From(err).Message))
 		}
 	}
-	if wrong := s.keeper.roster.Misplaced(snap); len(wrong) > 0 {
-		e := wrong[0]
-		return missing, fmt.Errorf("%s (%s)", e.Message, strings.TrimSuffix(e.Detail, "."))
+	return lines
+}
+
+// health returns a line for each shard that has no primary as far as is known, and says what its servers are, without their addresses: whoever can reach the port may ask.
+func (s *Server) health(snap *directory.Snapshot) (lines []string) {
+	views := s.keeper.seeker.Views()
+	for i := range snap.Shards {
+		name := snap.Shards[i].Name
+		if v := views[name]; v != nil && v.State != primary.Steady {
+			roles := make([]string, len(v.Servers))
+			for k := range v.Servers {
+				roles[k] = v.Servers[k].Role.String()
+			}
+			lines = append(lines, fmt.Sprintf("%s is %s: %s", name, v.State, strings.Join(roles, ", ")))
+		}
 	}
-	if up, want := len(snap.Shards)-len(missing), s.conf().ReadyShards; float64(up) < want*float64(len(snap.Shards)) {
-		return missing, fmt.Errorf("%d of %d shards answer", up, len(snap.Shards))
-	}
-	return missing, nil
+	return lines
 }
 
 // look asks all shards at once whether they answer, unless the last answers are recent.

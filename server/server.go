@@ -27,7 +27,7 @@ import (
 // frontend is the part of proxy.Server that a Server runs.
 type frontend interface {
 	Serve(ctx context.Context, l net.Listener) error
-	Ready(ctx context.Context) (missing []string, err error)
+	Ready(ctx context.Context, verbose bool) (missing []string, err error)
 	Drain(ctx context.Context) error
 	Reconfigure(proxy.Config) error
 	Close() error
@@ -388,7 +388,7 @@ func (s *Server) HTTPAddr() net.Addr {
 }
 
 // Ready returns nil when queries can be served, else why not, and what is missing.
-func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
+func (s *Server) Ready(ctx context.Context, verbose bool) (missing []string, err error) {
 	if s.draining.Load() {
 		return nil, errors.New("draining")
 	}
@@ -396,7 +396,7 @@ func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 	if f == nil {
 		return nil, errors.New("waiting for the directory")
 	}
-	return (*f).Ready(ctx)
+	return (*f).Ready(ctx, verbose)
 }
 
 // Drain accepts no more clients and returns when the sessions have ended or

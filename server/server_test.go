@@ -74,7 +74,7 @@ func (e *echo) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-func (e *echo) Ready(context.Context) ([]string, error) { return nil, e.sick }
+func (e *echo) Ready(context.Context, bool) ([]string, error) { return nil, e.sick }
 
 func (e *echo) Reconfigure(c proxy.Config) error {
 	e.config = &c
@@ -195,7 +195,7 @@ func TestLife(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(t.Context()) }()
 	wait(t, func() bool {
-		_, err := s.Ready(t.Context())
+		_, err := s.Ready(t.Context(), false)
 		return err != nil
 	})
 	if code, body := get(t, s.HTTPAddr(), "/readyz"); code != 503 || body != "draining" {

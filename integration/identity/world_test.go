@@ -140,7 +140,7 @@ func ready(t *testing.T, target *harness.Target, status int, says string) {
 	var code int
 	var body []byte
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/readyz")
+		resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/readyz?verbose")
 		if err != nil {
 			t.Fatal(err)
 		}
