@@ -136,8 +136,15 @@ func (w *world) settled(c *pgx.Conn) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if n := value[int](w, d, "select count(*) from pg_prepared_xacts where database = current_database()"); n != 0 {
-			w.Errorf("%d transactions are prepared on %s", n, snap.Shards[i].Name)
+		// A client may be told of its commit before all shards have followed.
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			n := value[int](w, d, "select count(*) from pg_prepared_xacts where database = current_database()")
+			if n == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				w.Fatalf("%d transactions are prepared on %s", n, snap.Shards[i].Name)
+			}
 		}
 		_ = d.Close(context.Background())
 	}
