@@ -29,7 +29,7 @@ type Conn struct {
 	untold       []string          // the names among params that no client has been told of
 	settings     *Settings
 	placeholders map[string]bool // custom parameters ever set on the backend
-	server       string
+	origin       Origin
 
 	// The methods of state.go with these names say what the fields mean.
 	status      byte
@@ -186,6 +186,10 @@ func (c *Conn) Answer(messages []byte) ([][]string, error) {
 		case wire.ErrorResponse:
 			failed = ServerError(body)
 			c.QueryFailed()
+		case wire.NoticeResponse:
+			if failed == nil && Unreplicated(body) {
+				failed = ErrUnreplicated
+			}
 		}
 	})
 	c.UnnamedGone()

@@ -147,11 +147,11 @@ func (c *Conn) LentAt() uint64 { return c.lentAt }
 // Lent notes that a session begins to use the backend.
 func (c *Conn) Lent() { c.lentAt = c.lane.shard.pool.Drains() }
 
-// Server is what weft.server() returned on the backend; "" if it has not been called.
-func (c *Conn) Server() string { return c.server }
+// Origin is the server of a backend and what a commit there waits for, as far as NoteOrigin was told.
+func (c *Conn) Origin() Origin { return c.origin }
 
-// NoteServer notes what weft.server() has returned. A connection stays with one server.
-func (c *Conn) NoteServer(name string) { c.server = name }
+// NoteOrigin notes the server of the backend. A connection stays with one server.
+func (c *Conn) NoteOrigin(o Origin) { c.origin = o }
 
 // Settings are the settings applied on top of the login's defaults.
 func (c *Conn) Settings() *Settings { return c.settings }

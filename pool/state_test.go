@@ -170,15 +170,15 @@ func TestDiscardedAll(t *testing.T) {
 	c.MarkPrepared(st)
 	c.NoteSettings((*Settings)(nil).With("timezone", "UTC"))
 	c.NotePlaceholder("my.x")
-	c.NoteServer("1/2")
+	c.NoteOrigin(Origin{Server: "1/2"})
 	c.Listened()
 	c.UsedBy(3)
 	c.DiscardedAll()
 	if c.Prepared(st) || !c.Settings().Equal(nil) || c.Listening() || c.SoleSession() != 0 {
 		t.Errorf("prepared %v, settings %v, listening %v, session %d", c.Prepared(st), c.Settings().All(), c.Listening(), c.SoleSession())
 	}
-	if c.compatible(nil) || !c.compatible(map[string]bool{"my.x": true, "my.y": true}) || c.Server() != "1/2" {
-		t.Errorf("the custom parameter or the server %q is forgotten", c.Server())
+	if c.compatible(nil) || !c.compatible(map[string]bool{"my.x": true, "my.y": true}) || c.Origin().Server != "1/2" {
+		t.Errorf("the custom parameter or the server %q is forgotten", c.Origin().Server)
 	}
 }
 

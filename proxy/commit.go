@@ -59,6 +59,8 @@ type agreement struct {
 	undone   bool          // the deciding transaction has been rolled back, and its backend lives
 	tag      []byte        // the deciding shard's answer to COMMIT, kept until all have followed
 	began    int64         // when the commit began, by tally.Now
+	shielded bool          // cancel requests reach no backend
+	aimed    *pool.Conn    // the backend that they reached before
 	following
 }
 
@@ -115,6 +117,8 @@ func (cm *commit) agree() error {
 	if !a.Agree(a.parts, a.decision.Announced) {
 		return a.err
 	}
+	// A COMMIT whose wait for a standby is cancelled counts as committed, and a failover may undo it.
+	a.shield()
 	return nil
 }
 
@@ -134,22 +138,29 @@ func (cm *commit) muster() (*agreement, error) {
 		if c.Status() == wire.TxFailed {
 			return nil, transactionFailed()
 		}
-		if c.Server() == "" {
-			// Once per connection: a connection stays with one server.
-			rows, err := cm.askBeside(c, "SELECT weft.server()")
-			if err != nil {
-				return nil, err
-			}
-			c.NoteServer(rows[0][0])
+		if err := cm.learnOrigin(c); err != nil {
+			return nil, err
 		}
 		own, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
 		if err != nil {
 			return nil, err
 		}
 		a.add(c, twopc.Active, own)
-		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Server()})
+		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Origin().Server, Replicated: c.Origin().Replicates})
 	}
 	return a, nil
+}
+
+// learnOrigin asks a backend for its server, once per connection.
+func (cm *commit) learnOrigin(c *pool.Conn) error {
+	if c.Origin().Server != "" {
+		return nil
+	}
+	rows, err := cm.askBeside(c, twopc.OriginSQL)
+	if err == nil {
+		c.NoteOrigin(pool.Origin(twopc.ReadOrigin(rows[0])))
+	}
+	return err
 }
 
 func (a *agreement) add(c *pool.Conn, p twopc.Part, own *schema.Own) {
@@ -215,6 +226,10 @@ func result(c *pool.Conn) (tag string, err error) {
 		case wire.ErrorResponse:
 			failed = pool.ServerError(body)
 			c.QueryFailed()
+		case wire.NoticeResponse:
+			if failed == nil && pool.Unreplicated(body) {
+				failed = pool.ErrUnreplicated
+			}
 		}
 	})
 	c.UnnamedGone()
@@ -224,12 +239,13 @@ func result(c *pool.Conn) (tag string, err error) {
 	return tag, failed
 }
 
-// answerOf classifies the result of a message.
+// answerOf classifies the result of a message. What is not replicated may be lost with its server, as if contact was
+// lost.
 func answerOf(err error) twopc.Answer {
 	switch {
 	case err == nil:
 		return twopc.OK
-	case errors.Is(err, pool.ErrLost):
+	case errors.Is(err, pool.ErrLost), errors.Is(err, pool.ErrUnreplicated):
 		return twopc.Lost
 	}
 	return twopc.Refusal
@@ -249,6 +265,7 @@ func (a *agreement) sendPrepare(i int, last bool) {
 		talk.once(sql)
 	}
 	cm.s.tx.passThrough(talk, a.owns[i])
+	talk.add(ownDurably) // whatever the defaults of the role, the database and the server are
 	talk.once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
 	cm.s.pipe.unsent.B = wire.AppendEmpty(cm.s.pipe.unsent.B, wire.Sync)
 	cm.s.pipe.sendTo(c, last)
@@ -260,6 +277,9 @@ func (a *agreement) hearPrepare(i int, last bool) twopc.Answer {
 	tag, err := a.talks[i].answer()
 	if err == nil && tag != "PREPARE TRANSACTION" {
 		err = transactionFailed() // PREPARE TRANSACTION rolls back a failed transaction
+	}
+	if errors.Is(err, pool.ErrUnreplicated) {
+		err = unpromised(c.Shard(), err)
 	}
 	answer := answerOf(err)
 	if answer == twopc.Refusal && c.Status() != wire.TxIdle {
@@ -297,13 +317,12 @@ func (re *reach) trackConns(conns []*pool.Conn) {
 
 // promise returns what runs before PREPARE. The role that prepares owns the transaction: the
 // login role can end it later, a role set in the block may not exist by then. Deferred
-// constraints run before, as the role that the client has set. The promise must be as durable as
-// the decision.
+// constraints run before, as the role that the client has set.
 func (cm *commit) promise() []string {
 	if !cm.inOtherHands() {
 		return nil
 	}
-	return []string{"SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL ROLE NONE", "SET LOCAL synchronous_commit = on"}
+	return []string{"SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL ROLE NONE"}
 }
 
 // inOtherHands reports whether the session may have another role than its login's, or wants
@@ -346,6 +365,12 @@ func unprepared(shard string, err error) error {
 		told.Detail = "Shard " + shard + " could not prepare its part of the transaction, so all of it is rolled back."
 	}
 	return told.WithCause(err)
+}
+
+// unpromised is the error of a shard whose PREPARE TRANSACTION was cancelled while it waited for a standby.
+func unpromised(shard string, err error) error {
+	return pgerr.New(pgerr.QueryCanceled, "the commit was cancelled while shard %q waited for its synchronous standby", shard).
+		WithDetail("The transaction has been rolled back on all shards.").WithCause(err)
 }
 
 // disagree ends a block that cannot be committed, as PostgreSQL does when COMMIT fails. It sends

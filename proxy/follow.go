@@ -22,12 +22,10 @@ const followTimeout = 5 * time.Second
 
 // following is the second half of an agreement: what becomes of the participants.
 type following struct {
-	odd      bool         // see inOtherHands
-	shielded bool         // cancel requests reach no backend
-	aimed    *pool.Conn   // the backend that they reached before
-	spent    []*pool.Conn // backends that have been closed
-	until    time.Time    // the end of the client's patience with lost shards
-	late     []string     // shards that have not followed in time
+	odd   bool         // see inOtherHands
+	spent []*pool.Conn // backends that have been closed
+	until time.Time    // the end of the client's patience with lost shards
+	late  []string     // shards that have not followed in time
 }
 
 // end ends the block on the participants, after the shard that answers the client has answered
@@ -54,9 +52,7 @@ func (cm *commit) follow(a *agreement, drive func()) {
 			return true
 		})
 	}
-	if a.shielded {
-		cm.s.reach.aim(a.aimed)
-	}
+	a.unshield()
 	switch {
 	case a.plain:
 		clear(a.conns) // other sessions may use the backends from here on
@@ -93,10 +89,7 @@ func (a *agreement) Send(i int, o twopc.Order, last bool) {
 		a.sendPrepare(i, last)
 		return
 	}
-	if !a.shielded {
-		// The client's requests to cancel come too late for what has been decided.
-		a.aimed, a.shielded = a.cm.s.reach.aim(nil), true
-	}
+	a.shield() // the client's requests to cancel come too late for what has been decided
 	c := a.conns[i]
 	a.cm.s.pipe.unsent.Grow()
 	a.order(c, o)
@@ -107,6 +100,21 @@ func (a *agreement) Send(i int, o twopc.Order, last bool) {
 	a.cm.s.pipe.sendTo(c, last)
 }
 
+// shield keeps cancel requests from all backends.
+func (a *agreement) shield() {
+	if !a.shielded {
+		a.aimed, a.shielded = a.cm.s.reach.aim(nil), true
+	}
+}
+
+// unshield lets cancel requests reach the backend that they reached before, if the session still holds it.
+func (a *agreement) unshield() {
+	if a.shielded && a.aimed == a.cm.s.held.conn {
+		a.cm.s.reach.aim(a.aimed)
+	}
+	a.aimed, a.shielded = nil, false
+}
+
 // order puts the command that ends a participant's transaction into pipe.unsent.
 func (a *agreement) order(c *pool.Conn, o twopc.Order) {
 	out := &a.cm.s.pipe.unsent
@@ -114,13 +122,20 @@ func (a *agreement) order(c *pool.Conn, o twopc.Order) {
 		out.B = wire.AppendQuery(out.B, o.String())
 		return
 	}
-	if a.odd { // in a message before it: COMMIT PREPARED must stand alone in its message
+	// In messages of their own: COMMIT PREPARED must stand alone in its message.
+	switch {
+	case a.odd:
 		out.B = wire.AppendQuery(out.B, "SET ROLE NONE; SET synchronous_commit = on")
+	case c.Origin().Hasty:
+		out.B = wire.AppendQuery(out.B, "SET synchronous_commit = on")
 	}
 	b, at := wire.Begin(out.B, wire.Query)
 	b = append(append(b, o.String()...), " '"...)
 	b = append(a.name.Append(b, c.Shard()), '\'', 0)
 	out.B = wire.End(b, at)
+	if !a.odd && c.Origin().Hasty {
+		out.B = wire.AppendQuery(out.B, "RESET synchronous_commit")
+	}
 }
 
 // Hear reads a participant's answer to an order.
@@ -157,12 +172,18 @@ const confirmTries = 20
 func (a *agreement) confirm(c *pool.Conn, o twopc.Order) error {
 	for try := 1; ; try++ {
 		var before error
-		if o.Named() && a.odd { // the order was two commands
+		if o.Named() && (a.odd || c.Origin().Hasty) { // a command comes before the order
 			_, before = result(c)
 			c.Owes()
 			c.Commits()
 		}
 		_, err := result(c)
+		if o.Named() && !a.odd && c.Origin().Hasty && !errors.Is(err, pool.ErrLost) { // and one after it
+			c.Owes()
+			if _, after := result(c); after != nil && (err == nil || errors.Is(after, pool.ErrLost)) {
+				err = after
+			}
+		}
 		if err == nil || try == confirmTries || !pool.Canceled(before) && !pool.Canceled(err) {
 			return err
 		}

@@ -18,8 +18,14 @@ var (
 	ownGate      = ownStatement("G", enterGate)
 	ownImmediate = ownStatement("I", "SET CONSTRAINTS ALL IMMEDIATE")
 	ownBriefly   = ownStatement("Z", "SET LOCAL idle_in_transaction_session_timeout = "+strconv.Itoa(int(briefly/time.Millisecond)))
+	ownDurably   = ownStatement("S", durably)
 	ownDecide    = ownStatement("D", twopc.DecideSQL)
 )
+
+// durably makes what ends the transaction wait until synchronous standbys have it on disk. It leaves alone what
+// waits for more.
+const durably = "SELECT pg_catalog.set_config('synchronous_commit', 'on', true) WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.<>) 'on' " +
+	"AND pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.<>) 'remote_apply'"
 
 // ownStatement gives one of weft's statements a name that no client's statement has.
 func ownStatement(name, text string) *pool.Statement {
@@ -99,6 +105,10 @@ func (t *ownTalk) answer() (tag string, err error) {
 			tag = string(text)
 		case wire.ErrorResponse:
 			failed = pool.ServerError(body)
+		case wire.NoticeResponse:
+			if failed == nil && pool.Unreplicated(body) {
+				failed = pool.ErrUnreplicated
+			}
 		}
 	})
 	if err != nil {

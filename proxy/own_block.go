@@ -116,6 +116,9 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 				t.s.script.tellDue() // notifications come after the tags
 			}
 		case wire.NoticeResponse:
+			if a := t.s.commit.agreement; sql == "COMMIT" && a != nil && pool.Unreplicated(body) {
+				return c.Lost(pool.ErrUnreplicated)
+			}
 			t.s.out.Grow()
 			t.s.out.B = wire.AppendFrame(t.s.out.B, typ, body)
 		case wire.NotificationResponse:

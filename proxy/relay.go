@@ -65,7 +65,7 @@ func (p *pipe) relay(endless bool) error {
 		if p.s.out.rem > 0 {
 			n = p.s.out.takeRest(len(b))
 		}
-		for p.s.out.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) {
+		for p.s.out.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) && (b[n] != wire.NoticeResponse || p.s.commit.agreement == nil) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
 			if l > len(b)-n && o.foreign {
 				break // a client that has half a row cannot be told that the rest is lost
@@ -273,6 +273,10 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		}
 		p.onError(c, body)
 		return nil
+	case wire.NoticeResponse:
+		if a := p.s.commit.agreement; a != nil && a.Committing() && pool.Unreplicated(body) {
+			return c.Lost(pool.ErrUnreplicated) // recovery finds out whether the decision lasts
+		}
 	case wire.ParameterStatus:
 		p.s.out.onParameterStatus(c, body)
 		return nil

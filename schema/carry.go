@@ -139,11 +139,15 @@ func (c *Carriage) decide() error {
 		if shard == c.Name.Decider {
 			continue
 		}
-		server, err := c.ends[shard].one("SELECT weft.server()")
+		rows, err := c.ends[shard].Exec(twopc.OriginSQL)
 		if err != nil {
-			return err
+			return c.ends[shard].explain(err)
 		}
-		d.Members = append(d.Members, twopc.Member{Shard: shard, Server: server})
+		if len(rows) == 0 {
+			return fmt.Errorf("shard %s gave no answer", shard)
+		}
+		o := twopc.ReadOrigin(rows[0])
+		d.Members = append(d.Members, twopc.Member{Shard: shard, Server: o.Server, Replicated: o.Replicates})
 	}
 	decider := c.ends[c.Name.Decider]
 	_, err := decider.ExecOne(twopc.DecideSQL, d.Parameters(c.owns[c.Name.Decider].Key)...)

@@ -16,7 +16,20 @@ type Member struct {
 	Shard string
 	// Server identifies the participant's server and its last failover, as weft.server() does.
 	Server string
+	// Replicated says that PREPARE TRANSACTION waits until a synchronous standby has it: a standby that takes over has
+	// the prepared transaction, or has followed.
+	Replicated bool
 }
+
+// keptBy reports whether a server that has taken the place of the member's has all that the member had prepared.
+func (m Member) keptBy(server string) bool {
+	was, _, ok := strings.Cut(m.Server, "/")
+	is, _, _ := strings.Cut(server, "/")
+	return m.Replicated && ok && was == is
+}
+
+// replicated follows the server of a member that is Replicated.
+const replicated = "+"
 
 // Decision is a row of weft.decision.
 type Decision struct {
@@ -43,6 +56,9 @@ func (d *Decision) Participants() string {
 		b.WriteString(m.Shard)
 		b.WriteByte('@')
 		b.WriteString(m.Server)
+		if m.Replicated {
+			b.WriteString(replicated)
+		}
 	}
 	return b.String()
 }
@@ -53,7 +69,8 @@ func ParseDecision(key, participants string) Decision {
 	participants, d.Announced = strings.CutPrefix(participants, announced)
 	for _, f := range strings.Fields(participants) {
 		shard, server, _ := strings.Cut(f, "@")
-		d.Members = append(d.Members, Member{shard, server})
+		server, waited := strings.CutSuffix(server, replicated)
+		d.Members = append(d.Members, Member{shard, server, waited})
 	}
 	return d
 }

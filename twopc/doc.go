@@ -23,7 +23,8 @@
 // prepared transactions of the cluster, asks their deciding shards and makes them
 // follow. Any number of resolvers may ask at any time, because the decision is entered
 // before any participant prepares; docs/decisions/0013 has the argument, and
-// tried_test.go tests what the argument rests on.
+// tried_test.go tests what the argument rests on. What a server shows counts when the server
+// has got a synchronous commit through after it: see barrier.go and docs/decisions/0062.
 //
 // Tests stop and kill processes at the points in point.go, in this order:
 //

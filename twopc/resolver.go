@@ -35,6 +35,8 @@ type Resolver struct {
 	Log  *slog.Logger
 	// StopAt is called at the points of recovery. It may be nil.
 	StopAt func(Point)
+
+	losses losses
 }
 
 func (r *Resolver) stopAt(p Point) {
@@ -142,16 +144,20 @@ func (r *Resolver) Decide(ctx context.Context, database string, n Name, u Urgenc
 			defer end()
 		}
 		o, err = ReadArbitration(c.Exec(ArbitrateSQL(n.Key(), patience.Milliseconds())))
-		if err == nil && o == Open {
+		switch {
+		case err != nil:
+			return err
+		case o == Open:
 			_, _ = c.Exec("ROLLBACK")
-			err = ErrUndecided
+			return ErrUndecided
 		}
-		return err
+		return barrier(ctx, c, n.Decider)
 	})
-	if err == nil {
-		r.stopAt(AfterArbitrate)
+	if err != nil {
+		return Open, err
 	}
-	return o, err
+	r.stopAt(AfterArbitrate)
+	return o, nil
 }
 
 // enforce terminates, from another connection, the backends that make c wait for longer than
@@ -197,6 +203,7 @@ func errNoAnswer(rows int) error {
 // Finish ends a prepared transaction. If the transaction is not there any more, its proxy or
 // another resolver has ended it.
 func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
+	gone := false
 	err := r.on(ctx, d.Shard, d.Database, func(c Conn) error {
 		_, err := c.Exec(o.Verb() + " PREPARED " + quote.Literal(d.GID()))
 		e := (*pgerr.Error)(nil)
@@ -207,13 +214,13 @@ func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
 			}
 			_, err = c.Exec(o.Verb() + " PREPARED " + quote.Literal(d.GID()))
 		}
+		if errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
+			gone = true
+			return barrier(ctx, c, d.Shard)
+		}
 		return err
 	})
-	e := (*pgerr.Error)(nil)
-	if errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-		return nil
-	}
-	if err == nil {
+	if err == nil && !gone {
 		r.Log.Info("ended a transaction whose owner has left it", "shard", d.Shard, "gid", d.GID(), "outcome", o.String())
 		r.stopAt(AfterResolve)
 	}
@@ -337,7 +344,8 @@ func ForgetSQL(keys []string) string {
 
 // confirmed returns the keys of the decisions that no participant waits for. A decision that is
 // visible was committed, so all participants had prepared: a participant that is not prepared any
-// more has followed, if its server is still the one that prepared.
+// more has followed, if its server is still the one that prepared, or if a standby of that server was
+// waited for and has taken over.
 func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
 	type shardState struct {
 		server   string
@@ -361,7 +369,10 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 			for _, row := range rows {
 				st.prepared[row[0]] = true
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return barrier(ctx, c, shard)
 		})
 		return st
 	}
@@ -381,11 +392,10 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 				done = false
 			case st.prepared[n.String()]:
 				done = false
-			case st.server != m.Server:
+			case st.server != m.Server && !m.keptBy(st.server):
 				// A standby took over, or a backup was restored: the new server may lack the
 				// prepared transaction.
-				r.Log.Error("a shard may have lost its part of a committed transaction: it is not the server that prepared it",
-					"shard", m.Shard, "gid", n.String(), "prepared on", m.Server, "now", st.server)
+				r.reportLoss(n.String(), m, st.server)
 				done = false
 			}
 		}

@@ -269,13 +269,18 @@ func TestSweep(t *testing.T) {
 	server := c.one("SELECT weft.server()")
 	enter := func(n uint64, server string) {
 		c.must("BEGIN")
-		c.must(w.decide(name(n), twopc.Member{Shard: "other", Server: server}))
+		server, replicated := strings.CutSuffix(server, "+")
+		c.must(w.decide(name(n), twopc.Member{Shard: "other", Server: server, Replicated: replicated}))
 		c.must("COMMIT")
 	}
 	enter(30, server)
 	enter(31, server)
 	enter(32, "1234/00000002")
 	enter(33, server)
+	system, _, _ := strings.Cut(server, "/")
+	enter(34, system+"/00000000+") // a standby that had all of it has taken over
+	enter(35, system+"/00000000")  // one that may lack some of it has
+	enter(36, "1234/00000000+")    // another system
 	c.must("BEGIN; INSERT INTO t VALUES (2); PREPARE TRANSACTION '" + name(31).String() + "'")
 	admin := w.conn("postgres")
 	sweep := func() string {
@@ -289,18 +294,18 @@ func TestSweep(t *testing.T) {
 		}
 		return strings.Join(left, " ")
 	}
-	if got := sweep(); got != "1f 20 21" {
+	if got := sweep(); got != "1f 20 21 23 24" {
 		t.Errorf("left: %s", got)
 	}
 	if log := w.log.String(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, name(32).String()) {
 		t.Errorf("no alarm: %s", log)
 	}
 	c.must("COMMIT PREPARED '" + name(31).String() + "'")
-	if got := sweep(); got != "20 21" {
+	if got := sweep(); got != "20 21 23 24" {
 		t.Errorf("left after the end: %s", got)
 	}
 	list, err := w.List(t.Context(), []string{"home"}, []string{"postgres"})
-	if err != nil || len(list) != 2 || list[0].State != twopc.StateCommitted || fmt.Sprint(list[0].Participants) != "[other]" {
+	if err != nil || len(list) != 4 || list[0].State != twopc.StateCommitted || fmt.Sprint(list[0].Participants) != "[other]" {
 		t.Errorf("listed: %+v, %v", list, err)
 	}
 }

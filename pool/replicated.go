@@ -1,0 +1,29 @@
+package pool
+
+import (
+	"errors"
+
+	"weft/wire"
+)
+
+// Origin is a server, and what a commit there waits for.
+type Origin struct {
+	// Server is what weft.server() returned; "" if it was not called.
+	Server string
+	// Hasty says that commits do not wait for standbys unless the session asks for it: the login's synchronous_commit
+	// is less than on.
+	Hasty bool
+	// Replicates says that the server has synchronous standbys.
+	Replicates bool
+}
+
+// ErrUnreplicated says that a transaction was committed or prepared, and that its wait for a synchronous standby was
+// cut short: a failover may undo it.
+var ErrUnreplicated = errors.New("the wait for a synchronous standby was cut short, and a failover may undo what was committed")
+
+// Unreplicated reports whether a notice says that a commit, or a PREPARE TRANSACTION, has not waited for its synchronous
+// standby. PostgreSQL answers as after a success then. The routine is the same in all languages.
+func Unreplicated(notice []byte) bool {
+	routine, _ := wire.ErrorField(notice, 'R')
+	return routine == "SyncRepWaitForLSN"
+}

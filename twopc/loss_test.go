@@ -1,0 +1,47 @@
+package twopc
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// A loss is said once.
+func TestLossIsSaidOnce(t *testing.T) {
+	var b bytes.Buffer
+	r := &Resolver{Log: slog.New(slog.NewTextHandler(&b, nil))}
+	for _, gid := range []string{"a", "b", "a", "b"} {
+		r.reportLoss(gid, Member{Shard: "s", Server: "1/1"}, "1/2")
+	}
+	if n := strings.Count(b.String(), "may have lost"); n != 2 {
+		t.Errorf("%d lines:\n%s", n, &b)
+	}
+	for i := range maxLosses {
+		r.losses.first(strings.Repeat("x", i%7) + string(rune(i)))
+	}
+	if len(r.losses.reported) > maxLosses {
+		t.Errorf("%d are remembered", len(r.losses.reported))
+	}
+}
+
+// A decision says of each member whether a standby has waited for it.
+func TestReplicatedMember(t *testing.T) {
+	d := Decision{Key: "k", Members: []Member{{"a", "7/1", true}, {"b", "8/1", false}}}
+	if got := d.Participants(); got != "a@7/1+ b@8/1" {
+		t.Error(got)
+	}
+	back := ParseDecision("k", d.Participants())
+	if len(back.Members) != 2 || back.Members[0] != d.Members[0] || back.Members[1] != d.Members[1] {
+		t.Errorf("%+v", back)
+	}
+	for _, c := range []struct {
+		m    Member
+		now  string
+		want bool
+	}{{d.Members[0], "7/2", true}, {d.Members[0], "9/2", false}, {d.Members[1], "8/2", false}, {Member{"c", "", true}, "", false}} {
+		if got := c.m.keptBy(c.now); got != c.want {
+			t.Errorf("%+v kept by %s: %v", c.m, c.now, got)
+		}
+	}
+}
