@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"weft/pgserver"
@@ -46,7 +47,12 @@ func (s *Supervisor) bringUp(ctx context.Context, t task) (*pgserver.Server, err
 	switch {
 	case !t.cfg.Exists():
 		how = "copied"
-	case t.strays || !t.cfg.IsStandby() && !t.clean:
+	case t.strays:
+		how = "copied"
+		if err := os.RemoveAll(t.cfg.Dir); err != nil {
+			return nil, err
+		}
+	case !t.cfg.IsStandby() && !t.clean:
 		copied, err := t.cfg.Rewind(ctx, t.primary)
 		if err != nil {
 			return nil, err

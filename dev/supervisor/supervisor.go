@@ -28,8 +28,7 @@ const (
 	candidateLimit = 5 * time.Second
 	// joinLimit bounds how long Open waits for standbys to catch up.
 	joinLimit = 30 * time.Second
-	// strayLimit is how long a standby may run without following the primary, before
-	// the standby is rewound or copied anew.
+	// strayLimit is the default of Config.StrayLimit.
 	strayLimit = 20 * time.Second
 )
 
@@ -44,6 +43,11 @@ type Config struct {
 
 	// Async: commits do not wait for standbys.
 	Async bool
+
+	// StrayLimit is how long a standby may run without following the primary, before the
+	// standby is copied anew: its primary may not have the log any more that it needs.
+	// Default 20 seconds.
+	StrayLimit time.Duration
 
 	// Complete: the shard was there before. Then a shard without any data directory is
 	// lost data, and not new.
@@ -76,6 +80,9 @@ type Supervisor struct {
 func New(cfg Config) *Supervisor {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.StrayLimit == 0 {
+		cfg.StrayLimit = strayLimit
 	}
 	s := &Supervisor{
 		cfg: cfg, log: cfg.Log.With("shard", cfg.Name), quorum: newQuorum(),
@@ -275,7 +282,7 @@ func (s *Supervisor) adapt(ctx context.Context) {
 		if err != nil || seen[m.name()] || m.frozen || m.repairing {
 			m.followed = at
 		}
-		if m.runs() && at.Sub(m.followed) > strayLimit {
+		if m.runs() && at.Sub(m.followed) > s.cfg.StrayLimit {
 			s.log.Warn("standby does not follow the primary", "server", m.name())
 			m.strays = true
 		}

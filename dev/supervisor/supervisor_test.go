@@ -90,10 +90,16 @@ func (sh *shard) ask(sql string) string {
 	return ""
 }
 
+// query runs a statement on a server that must be a primary.
 func query(ctx context.Context, addr, sql string) (string, error) {
+	return queryAny(ctx, addr, sql, "target_session_attrs=read-write")
+}
+
+// queryAny runs a statement on a server, whichever it is.
+func queryAny(ctx context.Context, addr, sql string, options ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	conn, err := pgconn.Connect(ctx, "postgres://postgres@"+addr+"/postgres?sslmode=disable&target_session_attrs=read-write")
+	conn, err := pgconn.Connect(ctx, "postgres://postgres@"+addr+"/postgres?sslmode=disable&"+strings.Join(options, "&"))
 	if err != nil {
 		return "", err
 	}
@@ -244,6 +250,26 @@ func TestStandbysDie(t *testing.T) {
 	}
 	if got := sh.ask("select count(*) from t"); got != "4" {
 		t.Errorf("%s rows", got)
+	}
+}
+
+// A standby that runs and does not follow is copied anew. No commit waits for it meanwhile.
+func TestStray(t *testing.T) {
+	sh := newShard(t, 2)
+	sh.cfg.StrayLimit = time.Second
+	sh.start()
+	sh.ask("create table t (id int)")
+	before := sh.Servers()[1]
+	for _, sql := range []string{"alter system set primary_conninfo = 'host=127.0.0.1 port=1'", "select pg_reload_conf()"} {
+		if _, err := queryAny(t.Context(), before.Address, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh.await("the standby is another process", func() bool { pid := sh.Servers()[1].PID; return pid != 0 && pid != before.PID })
+	sh.ask("insert into t values (1)")
+	sh.whole()
+	if got, err := queryAny(t.Context(), before.Address, "select count(*) from t"); err != nil || got != "1" {
+		t.Errorf("%s rows on the standby, %v", got, err)
 	}
 }
 
