@@ -31,11 +31,25 @@ func (sh *Shard) CloseIdle() { sh.dismiss(func(*Lane) bool { return true }, fals
 // refuses reports whether a session does not wait for a primary at all.
 func (w *Want) refuses(g *gate) bool { return g.sought && w.Login && !w.Waits }
 
+// search is a session's wait for a primary.
+type search struct {
+	began  time.Time
+	doubts int // how often a login has failed
+}
+
 // seek notes that the session waits at a gate.
 func (w *Want) seek(g *gate) {
-	if g.sought && w.sought.IsZero() {
-		w.sought = time.Now()
+	if g.sought {
+		w.searches()
 	}
+}
+
+// searches returns the session's wait for a primary, which begins with the first call.
+func (w *Want) searches() *search {
+	if w.search == nil {
+		w.search = &search{began: time.Now()}
+	}
+	return w.search
 }
 
 // limit is for how long a session waits for a primary.
@@ -48,7 +62,7 @@ func (f Failover) limit(want *Want) time.Duration {
 
 // patience is for how much longer a session waits for a primary of the shard.
 func (sh *Shard) patience(want Want, now time.Time) time.Duration {
-	return max(0, sh.pool.conf().Failover.limit(&want)-now.Sub(want.sought))
+	return max(0, sh.pool.conf().Failover.limit(&want)-now.Sub(want.search.began))
 }
 
 // maxDoubts is how often a session tries to log in to a shard that has a primary as far as is known.
@@ -61,10 +75,8 @@ func (sh *Shard) doubt(ctx context.Context, want *Want, err error) bool {
 	if conf.Seeker == nil || conf.Failover.Wait <= 0 || !suspicious(err) || ctx.Err() != nil {
 		return false
 	}
-	if want.sought.IsZero() {
-		want.sought = time.Now()
-	}
-	if want.doubts++; want.doubts > maxDoubts && !sh.Sought() || sh.patience(*want, time.Now()) == 0 {
+	s := want.searches()
+	if s.doubts++; s.doubts > maxDoubts && !sh.Sought() || sh.patience(*want, time.Now()) == 0 {
 		return false
 	}
 	ctx, stop := context.WithTimeout(ctx, conf.ConnectTimeout)
@@ -94,7 +106,7 @@ var errUnled = errors.New("the shard has no primary")
 func (sh *Shard) unled(want Want) error {
 	e := pgerr.New(pgerr.CannotConnectNow, "shard %q has no primary", sh.Name).WithCause(errUnled)
 	if s := sh.pool.conf().Seeker; s != nil {
-		e = e.WithDetail("Waited for %s: %s.", time.Since(want.sought).Round(10*time.Millisecond), s.Describe(sh.Name))
+		e = e.WithDetail("Waited for %s: %s.", time.Since(want.search.began).Round(10*time.Millisecond), s.Describe(sh.Name))
 	}
 	return e.WithHint("weft goes on by itself when a server of the shard is promoted or comes back. failover.wait is how long clients wait for that.")
 }

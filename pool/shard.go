@@ -83,10 +83,8 @@ type Want struct {
 	Cancel <-chan struct{}
 	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
 	Waited *int64
-	// sought, if set, is when the session found out that the shard has no primary.
-	sought time.Time
-	// doubts is how often a login for the session has failed.
-	doubts int
+	// search, if not nil, is what the session knows of a shard without a primary.
+	search *search
 	// heeds says that the limit of SetLimit holds, though the session holds connections.
 	heeds bool
 	// began, if set, is when the session began to wait, for other connections before this one.
