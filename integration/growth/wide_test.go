@@ -28,13 +28,9 @@ func TestWide(t *testing.T) {
 	const wide, keys = "wide", 2000
 	name := func(i int) string { return fmt.Sprintf("t%03d", i) }
 	list := make([]*harness.Program, *proxies)
-	var started sync.WaitGroup
-	for i := range list {
-		started.Go(func() {
-			list[i] = harness.StartProgram(t, func(c *config.Config) { c.Pool.MaxPerShard = 4 })
-		})
+	for i := range list { // one after the other: each takes free ports
+		list[i] = harness.StartProgram(t, func(c *config.Config) { c.Pool.MaxPerShard = 4 })
 	}
-	started.Wait()
 	list[0].CreateDatabase(t, wide)
 	c := list[0].Connect(t, "postgres", "dbname="+wide)
 	must(t, c, fmt.Sprintf("select weft.grow_buckets(%d)", 256))
