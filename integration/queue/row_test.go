@@ -53,17 +53,25 @@ func (w *world) increments(clients int) *crowd {
 	return cr
 }
 
+// updating counts the backends that work on the counter.
+const updating = "select count(*) from pg_stat_activity where state = 'active' and query ~ 'update acct' and datname = current_database() and pid <> pg_backend_pid()"
+
+// awaitFew waits for the clients that came before the queue.
+func (w *world) awaitFew(shard *pgx.Conn) {
+	w.Helper()
+	w.await("those that came before the queue", func() (any, bool) { n := w.number(shard, updating); return n, n <= 4 })
+}
+
 // Few backends of the shard work on a counter that many clients increment, each increment counts, and other keys are not held up.
 func TestCounter(t *testing.T) {
 	w := newWorld(t, "counter", rows(config.ThrottleAuto), rows(config.ThrottleAuto))
 	a, shard := w.conn(0, "postgres"), w.direct(42)
 	cr := w.increments(64)
 	w.awaitQueues(a, "auto")
-	const about = "select count(*) from pg_stat_activity where state = 'active' and query ~ 'update acct' and datname = current_database() and pid <> pg_backend_pid()"
-	w.await("those that came before the queue", func() (any, bool) { n := w.number(shard, about); return n, n <= 4 })
+	w.awaitFew(shard)
 	above := 0
 	for range 60 {
-		n := w.number(shard, about)
+		n := w.number(shard, updating)
 		if n > 4 { // the proxies have not agreed yet on who has more demand
 			above++
 		}
@@ -111,6 +119,8 @@ func TestFull(t *testing.T) {
 	a, shard := w.conn(0, "postgres"), w.direct(42)
 	cr := w.increments(40)
 	w.awaitQueues(a, "auto")
+	w.awaitFew(shard)
+	t.Cleanup(func() { _, _ = shard.Exec(context.Background(), "rollback") }) // or clients wait for the row for ever
 	impatient, locking := w.conn(0, "postgres"), w.conn(0, "postgres", "default_query_exec_mode=simple_protocol")
 	w.must(impatient, "set statement_timeout = '300ms'")
 	w.must(shard, "begin")
