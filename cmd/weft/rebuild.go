@@ -27,6 +27,11 @@ type rebuilding struct {
 
 // rebuildDirectory is weft recover --directory.
 func rebuildDirectory(ctx context.Context, cfg config.Config, file string, yes bool, out io.Writer) error {
+	return withRebuilding(cfg, file, yes, out, func(r *rebuilding) error { return r.run(ctx) })
+}
+
+// withRebuilding opens the directory and the servers that a cluster.yaml names, and does something with them.
+func withRebuilding(cfg config.Config, file string, yes bool, out io.Writer, do func(*rebuilding) error) error {
 	if file == "" {
 		return &usageError{errors.New("where are the shards? give -f cluster.yaml, whose shards name their hosts")}
 	}
@@ -43,8 +48,7 @@ func rebuildDirectory(ctx context.Context, cfg config.Config, file string, yes b
 	if err != nil {
 		return err
 	}
-	r := rebuilding{store: store, servers: servers, file: cluster, yes: yes, out: out}
-	return r.run(ctx)
+	return do(&rebuilding{store: store, servers: servers, file: cluster, yes: yes, out: out})
 }
 
 // empty refuses a directory that has a cluster.

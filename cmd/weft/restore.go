@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,7 +183,7 @@ The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return finishRestore(ctx, cfg, m, cluster, yes, cmd.OutOrStdout())
+			return withRebuilding(cfg, cluster, yes, cmd.OutOrStdout(), func(r *rebuilding) error { return r.finish(ctx, cfg, m) })
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -196,30 +195,13 @@ The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 	return cmd
 }
 
-// finishRestore is weft restore finish.
-func finishRestore(ctx context.Context, cfg config.Config, m *backup.Manifest, file string, yes bool, out io.Writer) error {
-	if file == "" {
-		return &usageError{errors.New("where are the servers? give -f cluster.yaml, whose shards name their hosts")}
-	}
-	named, err := config.LoadCluster(file)
-	if err != nil {
-		return err
-	}
-	store, err := server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	servers, err := server.NewServers(cfg)
-	if err != nil {
-		return err
-	}
-	r := rebuilding{store: store, servers: servers, file: named, yes: yes, out: out}
+// finish is weft restore finish.
+func (r *rebuilding) finish(ctx context.Context, cfg config.Config, m *backup.Manifest) error {
 	next, pinned, err := r.restored(ctx, m)
 	if err != nil {
 		return err
 	}
-	resolver, err := server.Resolver(cfg, next, newLogger(cfg.Log, out))
+	resolver, err := server.Resolver(cfg, next, newLogger(cfg.Log, r.out))
 	if err != nil {
 		return err
 	}
@@ -233,12 +215,12 @@ func finishRestore(ctx context.Context, cfg config.Config, m *backup.Manifest, f
 			prepared++
 		}
 	}
-	fmt.Fprintf(out, "all %d servers are at point %s; %d transactions are to be ended\n", len(m.Marks), m.Name, prepared)
-	if !yes {
-		fmt.Fprintln(out, "nothing is changed: pass --yes to end them, and to fill the directory")
+	fmt.Fprintf(r.out, "all %d servers are at point %s; %d transactions are to be ended\n", len(m.Marks), m.Name, prepared)
+	if !r.yes {
+		fmt.Fprintln(r.out, "nothing is changed: pass --yes to end them, and to fill the directory")
 		return nil
 	}
-	if err := settleRestored(ctx, cfg, store, resolver, next); err != nil {
+	if err := settleRestored(ctx, resolver, next); err != nil {
 		return err
 	}
 	return r.fill(ctx, next, pinned)
@@ -273,7 +255,7 @@ func (r *rebuilding) restored(ctx context.Context, m *backup.Manifest) (*directo
 
 // settleRestored ends the transactions that the point found between PREPARE and COMMIT PREPARED. Afterwards no
 // decision is needed any more: each speaks of servers of another timeline.
-func settleRestored(ctx context.Context, cfg config.Config, store directory.Store, r *twopc.Resolver, snap *directory.Snapshot) error {
+func settleRestored(ctx context.Context, r *twopc.Resolver, snap *directory.Snapshot) error {
 	for {
 		list, err := listDoubts(ctx, r, snap)
 		if err != nil {
