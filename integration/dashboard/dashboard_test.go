@@ -87,8 +87,11 @@ func TestHotKey(t *testing.T) {
 	}
 	b.await("the job on the map", fmt.Sprintf("window.weftMap.moves.some((m) => m.text.startsWith('%s, move: %s → '))", job, shard))
 	b.await("the past of the bucket on the other shard", fmt.Sprintf("window.weftMap.strips.some((s) => s.shard !== '%s' && s.buckets.includes(%d))", shard, bucket))
-	at = eval[[]float64](b, fmt.Sprintf(cellOf, fmt.Sprintf("m.strips.findIndex((s) => s.buckets.includes(%d))", bucket)))
-	b.do(chromedp.MouseClickXY(at[0], at[1]))
+	// The map moves while it grows, so a click may miss it: people click again.
+	for began := time.Now(); eval[string](b, "location.pathname") == "/dashboard/heat" && time.Since(began) < patience; time.Sleep(500 * time.Millisecond) {
+		at = eval[[]float64](b, fmt.Sprintf(cellOf, fmt.Sprintf("m.strips.findIndex((s) => s.buckets.includes(%d))", bucket)))
+		b.do(chromedp.MouseClickXY(at[0], at[1]))
+	}
 	b.await("the keys of the bucket", "location.pathname === '/dashboard/keys' && "+texts("hot_keys", "key")+"[0] === '42'")
 	b.await("events", live)
 	for _, text := range eval[[]string](b, texts("hot_keys", "bucket")) {
