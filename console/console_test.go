@@ -39,7 +39,7 @@ func (*source) Pools() []console.Pool {
 }
 
 func (*source) Shards() []console.Shard {
-	return []console.Shard{{Name: "home", Hosts: []string{"h1:1", `h"2`}, Home: true, Weight: 1, Buckets: 7, Seconds: 0.5, ConnectionLimit: 80, State: "active"}}
+	return []console.Shard{{Name: "home", Hosts: []string{"h1:1", `h"2`}, Home: true, Weight: 1, Buckets: 7, Seconds: 0.5, ConnectionLimit: 80, State: "active", Primary: "h1:1", Generation: "7/2@0/60", PrimaryState: "seeking", AtGate: 3}}
 }
 
 func (*source) Placement() []console.Range {
@@ -139,6 +139,14 @@ func (*source) Queues(values bool) []console.Queue {
 	}
 }
 
+func (*source) Replicas() []console.Replica {
+	return []console.Replica{
+		{Shard: "home", Address: "h1:1", Role: "primary", State: "primary", System: "7", Timeline: 2, LSN: "0/100", Sync: []string{"async", "sync"}, Since: since},
+		{Shard: "home", Address: "h2:1", Role: "standby", State: "standby", System: "7", Timeline: 2, LSN: "0/80", Lag: &console.Behind{Bytes: 128, Time: 1500 * time.Millisecond}, Since: since},
+		{Shard: "home", Address: "h3:1", State: "silent", Error: "dial h3:1: refused", Since: since},
+	}
+}
+
 func (s *source) ThrottleShard(_ context.Context, shard, rate, lasts string) (int64, error) {
 	s.did = append(s.did, "throttle "+shard+" "+rate+" "+lasts)
 	return 7, nil
@@ -209,7 +217,7 @@ func TestShow(t *testing.T) {
 		{"show sessions", "p1|8|a"},
 		{"Show Pools", "p1|home|app|a|transaction|5|3|2|1|\n"},
 		{"SHOW SERVERS", "p1|home|app|a|6|idle|\np1|s1|app|a|5|used|8\n"},
-		{"SHOW SHARDS;", `p1|home|{"h1:1","h\"2"}|t|1|7|f|0|0|0|80|0|0.5|0|0|0|0|active` + "\n"},
+		{"SHOW SHARDS;", `p1|home|{"h1:1","h\"2"}|t|1|7|f|0|0|0|80|0|0.5|0|0|0|0|active|h1:1|7/2@0/60|seeking|3` + "\n"},
 		{"SHOW TABLES", "app|public|t|reference|{}||active\n"},
 		{"SHOW PLACEMENT", "0|6|7|home\n"},
 		{"SHOW TRANSACTIONS", "g|app|s1|prepared|1.5||||{\"s2\"}\n||s3|unreachable|||||\n"},
@@ -226,6 +234,12 @@ func TestShow(t *testing.T) {
 		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01|6|t\nother||0|0|0|0||"},
 		{"SHOW WARNINGS", "a1|2024-02-03 03:05:06.000007+00|warning|key 7|key 7 is hot: true||SELECT 1\nb2|"},
 		{"SHOW QUEUES", "p|s1|app|key 7 of t|row|auto|2|2|9|1.5|70|60|1\np|s1|other|"},
+		{
+			"SHOW REPLICAS",
+			"p1|home|h1:1|primary|primary|7|2|0/100|||{\"async\",\"sync\"}||2024-02-03 03:05:06.000007+00\n" +
+				"p1|home|h2:1|standby|standby|7|2|0/80|128|1.5|||2024-02-03 03:05:06.000007+00\n" +
+				"p1|home|h3:1||silent|||||||dial h3:1: refused|2024-02-03 03:05:06.000007+00\n",
+		},
 		{"SHOW THROTTLES", `1|key <b>7</b>\u0001 of t|app|any|200/s|500||enforce|manual|why|root|2024-02-03 03:05:06.000007+00|2024-02-03 03:05:06.000007+00|1.5|1|2|3|4` + "\n2|user b|"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {
@@ -293,13 +307,13 @@ func TestViewer(t *testing.T) {
 			t.Errorf("%s hides a's own statement:\n%s", name, got)
 		}
 	}
-	for _, name := range []string{"servers", "pools", "shards", "transactions"} {
+	for _, name := range []string{"servers", "pools", "shards", "transactions", "replicas"} {
 		own, others := console.Named(name).Table(t.Context(), src, console.Viewer{All: true}), console.Named(name).Table(t.Context(), src, console.Viewer{User: "b"})
 		if len(own.Rows) == 0 || len(own.Rows) != len(others.Rows) {
 			t.Fatalf("%s: %d rows, %d for others", name, len(own.Rows), len(others.Rows))
 		}
 		secret := map[string][]string{
-			"servers": {"backend_pid", "state", "session"}, "pools": {"mode", "open", "used", "idle", "waiting", "connection_limit"}, "shards": {"hosts"}, "transactions": {"gid", "decider", "participants"},
+			"servers": {"backend_pid", "state", "session"}, "pools": {"mode", "open", "used", "idle", "waiting", "connection_limit"}, "shards": {"hosts", "primary_address"}, "replicas": {"address", "last_error"}, "transactions": {"gid", "decider", "participants"},
 		}
 		for i, c := range own.Columns {
 			for r := range others.Rows {

@@ -38,6 +38,8 @@ type Source interface {
 	Throttles(ctx context.Context, values bool) []Throttle
 	// Queues lists the queues of hot keys of this proxy; with values, it names the keys.
 	Queues(values bool) []Queue
+	// Replicas lists the servers of all shards, as this proxy has seen them last.
+	Replicas() []Replica
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and
@@ -101,6 +103,10 @@ type Shard struct {
 	QueueSeconds        float64
 	ConnectionLimit     int64
 	State               string
+	// Primary is the address of the primary, or of the last one while none is known, and Generation is the highest that is known.
+	Primary, Generation string
+	PrimaryState        string // steady, seeking, split or unknown
+	AtGate              int64  // sessions that wait because of PAUSE, DRAIN SHARD, or because there is no primary
 }
 
 // Range is consecutive buckets on one shard.

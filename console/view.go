@@ -25,7 +25,7 @@ func (w *View) Table(ctx context.Context, src Source, v Viewer) Table {
 }
 
 // Views are all of them.
-var Views = append(append(plainViews, heatViews...), throttleView, queueView)
+var Views = append(append(plainViews, heatViews...), throttleView, queueView, replicaView)
 
 var plainViews = []*View{
 	{
@@ -90,6 +90,10 @@ var plainViews = []*View{
 			{"queue_waits", Int},
 			{"queue_seconds", Float},
 			{"state", Text},
+			{"primary_address", Text},
+			{"generation", Text},
+			{"primary_state", Text},
+			{"at_gate", Int},
 		},
 		shardRows, false,
 	},
@@ -290,13 +294,13 @@ func serverRows(_ context.Context, src Source, v Viewer) [][]any {
 func shardRows(_ context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Shards() {
-		var hosts any // where to attack a server past weft
+		var hosts, primary any // where to attack a server past weft
 		if v.All {
-			hosts = s.Hosts
+			hosts, primary = s.Hosts, text(s.Primary)
 		}
 		rows = append(rows, []any{
 			src.Proxy(), s.Name, hosts, s.Home, s.Weight, s.Buckets, s.Paused, s.Open, s.Used, s.Waiting, s.ConnectionLimit, s.Statements, s.Seconds,
-			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds, s.State,
+			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds, s.State, primary, text(s.Generation), text(s.PrimaryState), s.AtGate,
 		})
 	}
 	return rows

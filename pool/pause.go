@@ -17,6 +17,8 @@ type pauses struct {
 	all  bool                 // PAUSE is in force
 	one  bool                 // DRAIN SHARD is in force
 	seek bool                 // the shard has no primary
+	// waiting is how many sessions wait at a gate, and unled counts those that have waited for a primary in vain.
+	waiting, unled atomic.Int64
 }
 
 // gate is what sessions wait for while a shard is paused.
@@ -89,6 +91,8 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Durat
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
+	sh.pauses.waiting.Add(1)
+	defer sh.pauses.waiting.Add(-1)
 	defer sh.queued(want.Session, want.Waited, began)
 	var passes <-chan time.Time
 	if yield > 0 {
@@ -108,6 +112,7 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Durat
 	case <-timeout.C:
 		sh.pool.stats.Timeouts.Add(1)
 		if g.sought {
+			sh.pauses.unled.Add(1)
 			return sh.unled(want)
 		}
 		return pgerr.New(pgerr.CannotConnectNow, "shard %q is paused by an operator", sh.Name).
@@ -120,6 +125,12 @@ func (sh *Shard) Paused() bool {
 	g := sh.pauses.gate.Load()
 	return g != nil && !g.alone
 }
+
+// AtGate returns how many sessions wait because of PAUSE or DRAIN SHARD, or because the shard has no primary.
+func (sh *Shard) AtGate() int64 { return sh.pauses.waiting.Load() }
+
+// Unled counts the sessions that have waited for a primary of the shard in vain.
+func (sh *Shard) Unled() int64 { return sh.pauses.unled.Load() }
 
 // Pause lets nothing new begin on a shard, or on any if sh is nil, and waits until everything
 // that has begun is over. Then it closes the connections, and no session gets a new one. If ctx

@@ -138,7 +138,13 @@ func (a adminSource) Shards() []console.Shard {
 		out[i] = console.Shard{
 			Name: s.Name, Hosts: s.Hosts, Home: s.Name == snap.Home, Weight: int64(s.Weight), Paused: sh.Paused(), ConnectionLimit: int64(sh.Most()),
 			Statements: int64(times.Count), Seconds: float64(times.Sum) / 1e9, Median: float64(times.Quantile(0.5)) / 1e6, NinetyNinth: float64(times.Quantile(0.99)) / 1e6,
-			QueueWaits: int64(queued.Count), QueueSeconds: float64(queued.Sum) / 1e9, State: shardState(snap, s.Name),
+			QueueWaits: int64(queued.Count), QueueSeconds: float64(queued.Sum) / 1e9, State: shardState(snap, s.Name), AtGate: sh.AtGate(),
+		}
+	}
+	views := a.srv.keeper.seeker.Views()
+	for i := range out {
+		if v := views[out[i].Name]; v != nil {
+			out[i].Primary, out[i].Generation, out[i].PrimaryState = v.Primary, generationText(v.Generation), v.State.String()
 		}
 	}
 	for _, l := range a.srv.pool.Lanes() {

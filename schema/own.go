@@ -55,6 +55,7 @@ var ownSteps = []string{
 	sqlFile("own/22_queues"),
 	sqlFile("heat") + sqlFile("skew"),
 	sqlFile("heat"),
+	sqlFile("shards") + sqlFile("own/25_replicas"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft
