@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"weft/pgerr"
@@ -240,10 +241,41 @@ func (a *agreement) lateness() error {
 		WithHint("Do not do it again: its changes appear there as soon as the shard answers.")
 }
 
-// Arbitrate asks the deciding shard how its transaction ended, after its answer to COMMIT was lost.
+// Arbitrate asks the deciding shard how its transaction ended, after its answer to COMMIT was lost. A failover may be under way: the shard is
+// asked for as long as sessions wait for a primary.
 func (a *agreement) Arbitrate() twopc.Outcome {
-	if a.cm.s.reach.gaveUp() {
+	srv, re := a.cm.s.srv, &a.cm.s.reach
+	if re.gaveUp() {
 		return twopc.Open // the session has stopped waiting for a shard that hangs
 	}
-	return a.cm.s.srv.left.Arbitrate(a.cm.s.srv.ctx, a.name, a.cm.s.db.Name)
+	ctx, stop := re.patiently(srv.ctx, max(srv.pool.Config().Failover.Wait, arbitrateTimeout))
+	defer stop()
+	return srv.left.Arbitrate(ctx, a.name, a.cm.s.db.Name)
+}
+
+// arbitrateTimeout is how long the outcome of a COMMIT is sought at least, also where sessions do not wait for a primary.
+const arbitrateTimeout = 10 * time.Second
+
+// patiently returns a context that ends after a time, or earlier when the client cancels its statement or statement_timeout is over. The
+// function stop must be called.
+func (re *reach) patiently(ctx context.Context, limit time.Duration) (_ context.Context, stop func()) {
+	select {
+	case <-re.cancelled: // meant for an earlier statement, or known to lookAround as well
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	re.patience.queues.Add(1) // as a session that waits for a connection: see lookAround
+	var wg sync.WaitGroup
+	wg.Go(re.s.srv.guarded("cancel", func() {
+		select {
+		case <-re.cancelled:
+			cancel()
+		case <-ctx.Done():
+		}
+	}))
+	return ctx, func() {
+		cancel()
+		wg.Wait()
+		re.patience.queues.Add(1)
+	}
 }

@@ -93,14 +93,8 @@ func (k *Keeper) live(ctx context.Context) map[string]bool {
 	return out
 }
 
-// arbitrateTimeout bounds how long a client waits for the outcome of a COMMIT whose answer was
-// lost.
-const arbitrateTimeout = 10 * time.Second
-
-// Arbitrate returns how a transaction ended, or Open if that cannot be found out in time.
+// Arbitrate returns how a transaction ended whose COMMIT was not answered, or Open if that cannot be found out before ctx ends.
 func (k *Keeper) Arbitrate(ctx context.Context, n twopc.Name, database string) twopc.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, arbitrateTimeout)
-	defer cancel()
 	r := k.Resolver()
 	for {
 		o, err := r.Decide(ctx, database, n, twopc.Force)
