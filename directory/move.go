@@ -136,7 +136,7 @@ func (r *Round) Carries(bucket int, from, to string) bool {
 func (m *Move) clone() {
 	if m.Join != nil {
 		j := *m.Join
-		j.Hosts, j.Options = slices.Clone(j.Hosts), maps.Clone(j.Options)
+		j.Hosts, j.Options, j.Servers = slices.Clone(j.Hosts), maps.Clone(j.Options), maps.Clone(j.Servers)
 		m.Join = &j
 	}
 	if m.Round == nil {

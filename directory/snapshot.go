@@ -161,7 +161,23 @@ type Shard struct {
 
 	// Primary is the address of the server that was the primary when Timeline was entered: a hint.
 	Primary string `json:"primary,omitempty"`
+
+	// Servers is what is said of single servers, by their address in Hosts.
+	Servers map[string]Server `json:"servers,omitempty"`
 }
+
+// Server is what the directory says of one server of a shard, as a standby that clients read.
+type Server struct {
+	// Zone is where the server is. Proxies prefer standbys of their own zone.
+	Zone string `json:"zone,omitempty"`
+	// Weight is how much of the reads the server gets, relative to the others. 0 is 1.
+	Weight int `json:"weight,omitempty"`
+	// NoReads: clients never read the server as a standby.
+	NoReads bool `json:"no_reads,omitempty"`
+}
+
+// Server returns what is said of the server at an address.
+func (sh *Shard) Server(address string) Server { return sh.Servers[address] }
 
 // Generation returns the highest generation that a primary of the shard was seen with.
 func (sh *Shard) Generation() primary.Generation {
@@ -226,6 +242,7 @@ func (s *Snapshot) Clone() *Snapshot {
 	for i := range c.Shards {
 		c.Shards[i].Hosts = slices.Clone(c.Shards[i].Hosts)
 		c.Shards[i].Options = maps.Clone(c.Shards[i].Options)
+		c.Shards[i].Servers = maps.Clone(c.Shards[i].Servers)
 	}
 	c.Pins = slices.Clone(s.Pins)
 	c.Placement = slices.Clone(s.Placement)

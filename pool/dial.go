@@ -30,6 +30,9 @@ func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
 			sh.led(host)
 			return c, nil
 		}
+		if mayLead(err) {
+			sh.Failed()
+		}
 		if failed.add(host, err); !mayLead(err) {
 			break
 		}

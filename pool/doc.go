@@ -20,6 +20,9 @@
 //  4. Run sweeps: it closes connections that are too old or idle for too long,
 //     and finds the dead among the idle.
 //
+// Standbys of a shard are Shards beside the primary's (standby.go): a session that may read one
+// asks for it by Shard.Standby.
+//
 // Sessions share Settings and Statement: values that say what a backend must
 // have before a session may use it.
 //

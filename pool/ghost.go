@@ -101,6 +101,12 @@ func newGhosts(c *Config) *ghosts {
 
 // haunt notes that the backend is closed in the middle of a statement.
 func (c *Conn) haunt() {
+	if c.lane.shard.standby != nil {
+		// A read on a standby holds nothing that others wait for: a cancel request is enough.
+		p := c.lane.shard.pool
+		p.farewells.Go(p.conf().Guard("cancel request to a standby", func() { _ = c.requestCancel(context.Background()) }))
+		return
+	}
 	x := &ghost{
 		Ghost:   Ghost{Process: Process{c.Shard(), c.pid, c.started}, Database: c.lane.key.Database, Since: time.Now()},
 		commits: c.commits,

@@ -65,6 +65,9 @@ func (sh *Shard) Generation() primary.Generation {
 
 // hosts returns the addresses to dial, in order: the primary, or all servers if it is not known which one that is.
 func (sh *Shard) hosts() []string {
+	if sh.standby != nil {
+		return []string{sh.standby.address}
+	}
 	all := sh.spec.Load().Hosts
 	if len(all) == 1 {
 		return all
@@ -79,8 +82,12 @@ func (sh *Shard) hosts() []string {
 	return all
 }
 
-// led notes that a login has found a primary.
+// led notes that a login has found a primary, or a standby where that was sought.
 func (sh *Shard) led(host string) {
+	if sh.standby != nil {
+		sh.standby.answered()
+		return
+	}
 	if p := sh.lead.last.Load(); p == nil || *p != host {
 		sh.lead.last.Store(&host)
 	}

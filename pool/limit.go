@@ -49,7 +49,7 @@ func (c *Conn) Keep() {
 // Rooms says how the connections to each shard are used at this moment.
 func (p *Pool) Rooms() map[string]heat.Room {
 	out := map[string]heat.Room{}
-	for _, sh := range p.all() {
+	for _, sh := range p.primaries() {
 		sh.mu.Lock()
 		out[sh.Name] = heat.Room{Lent: sh.lent(), Waiting: sh.queue.waiting, Most: sh.Most()}
 		sh.mu.Unlock()

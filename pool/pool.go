@@ -37,6 +37,8 @@ type Pool struct {
 type Stats struct {
 	Waits    atomic.Int64 // times a session had to queue
 	Timeouts atomic.Int64 // times a session waited in vain
+	// Ejections is how often a standby was left alone because it could not be reached.
+	Ejections atomic.Int64
 	// Refusals is how many of Timeouts were sessions that were refused because of overload.
 	Refusals atomic.Int64
 }
@@ -95,9 +97,11 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 		p.shards[s.Name] = sh
 		return sh
 	}
-	if old := sh.spec.Load(); old != s && !old.Reaches(s) {
-		sh.spec.Store(s)
-		sh.retire(func(*Lane) bool { return true })
+	if old := sh.spec.Load(); old != s {
+		if sh.spec.Store(s); !old.Reaches(s) {
+			sh.retire(func(*Lane) bool { return true })
+			sh.respecify(s)
+		}
 	}
 	sh.Raise(s.Generation())
 	return sh
@@ -180,12 +184,13 @@ func (p *Pool) InUse(match func(Key) bool) int {
 
 // Shards calls f for each shard that has been used.
 func (p *Pool) Shards(f func(*Shard)) {
-	for _, sh := range p.all() {
+	for _, sh := range p.primaries() {
 		f(sh)
 	}
 }
 
-func (p *Pool) all() []*Shard {
+// primaries returns all shards, and all returns their standbys too.
+func (p *Pool) primaries() []*Shard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := make([]*Shard, 0, len(p.shards))
@@ -193,6 +198,21 @@ func (p *Pool) all() []*Shard {
 		out = append(out, sh)
 	}
 	return out
+}
+
+func (p *Pool) all() []*Shard {
+	out := p.primaries()
+	for _, sh := range out {
+		out = append(out, sh.Standbys()...)
+	}
+	return out
+}
+
+// allPaused reports whether PAUSE is in force for all shards.
+func (p *Pool) allPaused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused
 }
 
 // Run looks after idle connections until ctx ends, then closes them all and has the backends ended
@@ -225,10 +245,10 @@ type LaneStats struct {
 	Waiting int
 }
 
-// Lanes returns the state of every lane.
+// Lanes returns the state of every lane, except those of standbys.
 func (p *Pool) Lanes() []LaneStats {
 	var out []LaneStats
-	for _, sh := range p.all() {
+	for _, sh := range p.primaries() {
 		sh.mu.Lock()
 		for _, l := range sh.lanes {
 			out = append(out, LaneStats{Shard: sh.Name, Key: l.key, Open: l.open, Idle: len(l.idle), Waiting: l.waiting})

@@ -58,7 +58,7 @@ func (b *processes) of(sh *Shard) []*Conn {
 }
 
 // Processes lists the server processes that the pool is connected to, including those of weft's
-// own work, and returns how many connections were ever opened. If that count is known, Processes
+// own work, but not those of standbys, and returns how many connections were ever opened. If that count is known, Processes
 // first waits up to wait for another connection to open.
 func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, opened uint64) {
 	b := &p.processes
@@ -78,7 +78,7 @@ func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, open
 	defer b.mu.Unlock()
 	list = make([]Process, 0, len(b.open))
 	for c := range b.open {
-		if c.started != 0 {
+		if c.started != 0 && c.lane.shard.standby == nil {
 			list = append(list, Process{c.Shard(), c.pid, c.started})
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, open
 
 // mustRegister reports whether the backend belongs to those that register and has not.
 func (c *Conn) mustRegister() bool {
-	return !c.own && c.registered.Load() == 0 && c.lane.shard.pool.conf().Registrar != nil
+	return !c.own && c.lane.shard.standby == nil && c.registered.Load() == 0 && c.lane.shard.pool.conf().Registrar != nil
 }
 
 // Unregistered lists the backends of a database that are used for clients and have not

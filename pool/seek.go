@@ -72,7 +72,7 @@ const maxDoubts = 3
 // then waits until the shard has a primary.
 func (sh *Shard) doubt(ctx context.Context, want *Want, err error) bool {
 	conf := sh.pool.conf()
-	if conf.Seeker == nil || conf.Failover.Wait <= 0 || !suspicious(err) || ctx.Err() != nil {
+	if sh.standby != nil || conf.Seeker == nil || conf.Failover.Wait <= 0 || !suspicious(err) || ctx.Err() != nil {
 		return false
 	}
 	s := want.searches()

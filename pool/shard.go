@@ -23,6 +23,8 @@ type Shard struct {
 	Times, Queued *tally.Histogram
 	pauses        pauses
 	lead          lead
+	standbys      standbys
+	standby       *standby     // set if this is one of the shard's standbys, see Standby
 	share         atomic.Int64 // see SetShare
 	limit         atomic.Int64 // see SetLimit
 

@@ -21,8 +21,11 @@ func (p *Pool) SetShare(shard string, n int) {
 
 // Most is how many connections to the shard the sessions together may have.
 func (sh *Shard) Most() int {
-	most := sh.pool.conf().MaxPerShard
-	if share := int(sh.share.Load()); share > 0 {
+	most, of := sh.pool.conf().MaxPerShard, sh
+	if sh.standby != nil {
+		of = sh.standby.of // PostgreSQL wants a standby's max_connections to be no less than the primary's
+	}
+	if share := int(of.share.Load()); share > 0 {
 		most = min(most, share)
 	}
 	return most

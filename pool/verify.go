@@ -46,6 +46,9 @@ const readWrite = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; "
 // A server that is no primary, or not any more, is refused. It costs one round trip per backend, and nothing for the statements that
 // use the backend. The server has limit to answer.
 func (c *Conn) verify(ctx context.Context, limit time.Duration) error {
+	if c.lane.shard.standby != nil {
+		return c.verifyStandby(limit)
+	}
 	cfg := c.lane.shard.pool.conf()
 	if cfg.Verify == nil && len(c.lane.shard.spec.Load().Hosts) == 1 {
 		return nil
@@ -112,6 +115,9 @@ func (c *Conn) identify(cfg *Config, statement string, limit time.Duration) (ref
 	if err != nil {
 		return nil, pgerr.New(pgerr.ConnectionFailure, "shard %q could not be asked who it is: %s", c.Shard(), pgerr.From(err).Message).
 			WithHint("Every role must be able to call pg_control_system(), as is PostgreSQL's default.").WithCause(err)
+	}
+	if c.lane.shard.standby != nil {
+		return nil, c.mayRead(found)
 	}
 	if found.Recovery {
 		return nil, c.standby()

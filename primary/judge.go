@@ -92,6 +92,9 @@ func (j *Judge) View(now time.Time) *View {
 		if s.role == Follows {
 			out.Lag, out.LagBytes, out.LagKnown = j.lag.Of(s.seen.LSN, now)
 		}
+		if v.Has(&out) {
+			out.Fresh = j.lag.Fresh(s.seen.LSN)
+		}
 		v.Servers = append(v.Servers, out)
 	}
 	return v

@@ -42,6 +42,17 @@ func (l *Lag) Fork(at LSN) {
 	}
 }
 
+// Fresh returns a time before which everything that the primary had committed is there on a standby that has replayed up to an LSN. The
+// time is zero if the standby is behind all marks.
+func (l *Lag) Fresh(replayed LSN) time.Time {
+	for i := len(l.marks) - 1; i >= 0; i-- {
+		if l.marks[i].lsn <= replayed {
+			return l.marks[i].at
+		}
+	}
+	return time.Time{}
+}
+
 // Of returns how far a standby is behind that has replayed up to an LSN, in time and bytes. If it is behind all marks, it is at least that far
 // behind. ok is false if nothing is known of the primary.
 func (l *Lag) Of(replayed LSN, now time.Time) (behind time.Duration, bytes uint64, ok bool) {

@@ -29,7 +29,12 @@ func TestLag(t *testing.T) {
 	expect(250, 21, 11*time.Second, 50)
 	expect(199, 21, 16*time.Second, 101)
 	expect(1, 21, 16*time.Second, 299) // at least
-	l.Fork(210)                        // the rest was lost
+	for replayed, want := range map[LSN]time.Time{300: at(20), 400: at(20), 299: at(10), 100: at(5), 99: {}} {
+		if fresh := l.Fresh(replayed); !fresh.Equal(want) {
+			t.Errorf("a standby that has replayed %s is as of %s", replayed, fresh)
+		}
+	}
+	l.Fork(210) // the rest was lost
 	expect(205, 30, 0, 0)
 	l.Mark(at(40), 220)
 	expect(205, 41, 31*time.Second, 15)

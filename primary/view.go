@@ -72,6 +72,14 @@ type Server struct {
 	Lag      time.Duration
 	LagBytes uint64
 	LagKnown bool
+	// Fresh is a time before which everything is there that the primary had committed, for a standby that has the history of the
+	// shard's generation. Zero: not known.
+	Fresh time.Time
+}
+
+// Has reports whether a server is a standby that has the history of the shard's generation, and no other.
+func (v *View) Has(s *Server) bool {
+	return s.Role == Follows && v.Generation.System != "" && s.Seen.Generation.System == v.Generation.System && s.Seen.Generation.Timeline == v.Generation.Timeline
 }
 
 // Open reports whether work may be sent to the shard.

@@ -17,6 +17,8 @@ type Shard interface {
 	Seek(sought bool)
 	CloseIdle()
 	Answers() uint64
+	// Watched says where to learn what is known of the servers.
+	Watched(view func() *primary.View)
 	// Dial logs in to the server at an address, for probes.
 	Dial(ctx context.Context, address string) (primary.Conn, error)
 }
@@ -134,6 +136,7 @@ func (s *Seeker) watch(ctx context.Context, wg *sync.WaitGroup, spec *directory.
 		Changed: func(was, now *primary.View) { s.changed(w, was, now) },
 		Timing:  s.cfg.Timing, Guard: s.cfg.Guard,
 	}, spec.Hosts, spec.Generation())
+	sh.Watched(w.View)
 	wg.Go(s.cfg.Guard("watcher of a shard", func() { w.Run(ctx) }))
 	return w
 }

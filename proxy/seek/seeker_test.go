@@ -88,6 +88,7 @@ func (s shard) Raise(g primary.Generation) { s.w.set(func() { s.w.raised = g }) 
 func (s shard) Seek(sought bool)           { s.w.set(func() { s.w.sought = sought }) }
 func (s shard) CloseIdle()                 { s.w.set(func() { s.w.closed++ }) }
 func (s shard) Answers() uint64            { return 0 }
+func (shard) Watched(func() *primary.View) {}
 
 func (s shard) Dial(_ context.Context, address string) (primary.Conn, error) {
 	return conn{s.w, address}, s.w.says(address)

@@ -1,0 +1,39 @@
+package pool
+
+import (
+	"testing"
+	"time"
+)
+
+func TestEjection(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var e ejection
+	if e.failed(now) || e.failed(now) || e.is(now) || e.trust(now) != 1 {
+		t.Error("two failures eject a standby")
+	}
+	if !e.failed(now) || !e.is(now) || e.is(now.Add(ejectFirst)) {
+		t.Error("three failures do not eject a standby for a second")
+	}
+	if e.failed(now) {
+		t.Error("a standby that is left alone is ejected again")
+	}
+	now = now.Add(ejectFirst)
+	if !e.failed(now) || !e.is(now.Add(ejectFirst)) || e.is(now.Add(2*ejectFirst)) {
+		t.Error("the second pause is not twice as long")
+	}
+	for range 20 {
+		now = e.until
+		e.failed(now)
+	}
+	if e.until.Sub(now) != ejectMost {
+		t.Errorf("the pause is %s", e.until.Sub(now))
+	}
+	now = e.until.Add(trustAfter / 2)
+	e.answered()
+	if e.is(now) || e.trust(now) != 0.5 || e.trust(now.Add(trustAfter)) != 1 {
+		t.Errorf("a standby that is back is trusted by %v", e.trust(now))
+	}
+	if e.failed(now) || e.failed(now) || !e.failed(now) || e.until.Sub(now) != ejectFirst {
+		t.Error("a standby that was back is not ejected as at first")
+	}
+}
