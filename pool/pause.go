@@ -90,7 +90,6 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Durat
 	}
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
-	sh.pool.stats.Waits.Add(1)
 	sh.pauses.waiting.Add(1)
 	defer sh.pauses.waiting.Add(-1)
 	defer sh.queued(want.Session, want.Waited, began)
@@ -110,7 +109,7 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Durat
 	case <-want.Cancel:
 		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 	case <-timeout.C:
-		sh.pool.stats.Timeouts.Add(1)
+		sh.Stats.Timeouts.Add(1)
 		if g.sought {
 			sh.pauses.unled.Add(1)
 			return sh.unled(want)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"weft/directory"
 	"weft/pool"
@@ -20,6 +21,7 @@ func newSeeker(s *Server) *seek.Seeker {
 			c.Failover.Probes.Patience = c.TCPTimeout
 			return c.Failover.Probes
 		},
+		Lag:   func() time.Duration { return s.pool.Config().Failover.LagWarning },
 		Guard: s.guarded,
 	}
 	if s.cfg.Current != nil {
