@@ -28,7 +28,7 @@ func newSeeker(s *Server) *seek.Seeker {
 		cfg.Changed = s.cfg.Current.Changed
 	}
 	if s.cfg.Directory != nil {
-		cfg.Enter = s.keeper.roster.EnterGeneration
+		cfg.Enter, cfg.EndDrain = s.keeper.roster.EnterGeneration, s.keeper.roster.EndDrain
 	}
 	return seek.New(cfg)
 }

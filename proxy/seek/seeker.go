@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pool"
 	"weft/primary"
 )
 
@@ -14,7 +15,11 @@ import (
 type Shard interface {
 	Lead(address string)
 	Raise(g primary.Generation)
+	Fence(timeline uint32)
 	Seek(sought bool)
+	Drain(d pool.Drain)
+	// Empty reports whether no session uses a connection to the shard.
+	Empty() bool
 	CloseIdle()
 	Answers() uint64
 	// Watched says where to learn what is known of the servers.
@@ -38,7 +43,9 @@ type Config struct {
 	Lag func() time.Duration
 	// Enter tells the directory of a generation, and which server has it. Nil: there is no directory.
 	Enter func(ctx context.Context, shard string, g primary.Generation, at string) error
-	Guard func(where string, f func()) func()
+	// EndDrain takes a drain out of the directory. It is needed where Enter is.
+	EndDrain func(ctx context.Context, shard, key string) error
+	Guard    func(where string, f func()) func()
 }
 
 // Seeker watches the servers of all shards. Its methods may be called by several goroutines.
@@ -58,6 +65,9 @@ type watched struct {
 	spec    *directory.Shard // guarded by the Seeker's mu
 	stop    context.CancelFunc
 	journal *journal
+	drain   drain
+	// fence is the timeline whose backends were closed because the directory says that it is over. Guarded by the Seeker's mu.
+	fence uint32
 }
 
 // New returns a Seeker that watches nothing before Run.
@@ -83,6 +93,7 @@ func (s *Seeker) Run(ctx context.Context) {
 			s.follow(ctx, &wg, snap)
 		}
 		s.look()
+		s.expire(time.Now())
 		timer := time.NewTimer(lookInterval)
 		select {
 		case <-ctx.Done():
@@ -109,9 +120,10 @@ func (s *Seeker) follow(ctx context.Context, wg *sync.WaitGroup, snap *directory
 		spec := &snap.Shards[i]
 		if w := s.shards[spec.Name]; w != nil {
 			s.refresh(w, spec)
-			continue
+		} else {
+			s.shards[spec.Name] = s.watch(ctx, wg, spec)
 		}
-		s.shards[spec.Name] = s.watch(ctx, wg, spec)
+		s.handOver(s.shards[spec.Name], spec)
 	}
 }
 
@@ -148,7 +160,7 @@ func (s *Seeker) refresh(w *watched, spec *directory.Shard) {
 func (s *Seeker) watch(ctx context.Context, wg *sync.WaitGroup, spec *directory.Shard) *watched {
 	ctx, stop := context.WithCancel(ctx)
 	sh := s.cfg.Shard(spec)
-	w := &watched{name: spec.Name, shard: sh, spec: spec, stop: stop, journal: newJournal(s.cfg.Log, spec.Name)}
+	w := &watched{name: spec.Name, shard: sh, spec: spec, stop: stop, journal: newJournal(s.cfg.Log, spec.Name), drain: drain{tell: sh.Drain}}
 	w.Watcher = primary.NewWatcher(primary.Config{
 		Dial: sh.Dial, Heard: sh.Answers,
 		Changed: func(was, now *primary.View) { s.changed(w, was, now) },
@@ -182,6 +194,7 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 		sh.CloseIdle()
 	}
 	sh.Seek(!now.Open() && s.cfg.Waits())
+	s.handedOver(w, now)
 	w.journal.note(was, now, time.Now())
 	select {
 	case s.news <- struct{}{}:
@@ -231,6 +244,9 @@ func (s *Seeker) enterAll(ctx context.Context) error {
 		if err := s.cfg.Enter(ctx, name, v.Generation, v.Primary); err != nil {
 			failed = err
 		}
+	}
+	if err := s.endDrains(ctx); err != nil {
+		failed = err
 	}
 	return failed
 }
