@@ -54,7 +54,7 @@ func (w *Want) searches() *search {
 
 // limit is for how long a session waits for a primary.
 func (f Failover) limit(want *Want) time.Duration {
-	if want.Underway {
+	if want.Underway && !want.Patient {
 		return min(f.InTransaction, f.Wait)
 	}
 	return f.Wait
@@ -63,6 +63,20 @@ func (f Failover) limit(want *Want) time.Duration {
 // patience is for how much longer a session waits for a primary of the shard.
 func (sh *Shard) patience(want Want, now time.Time) time.Duration {
 	return max(0, sh.pool.conf().Failover.limit(&want)-now.Sub(want.search.began))
+}
+
+// awaitPrimary waits while the shard has no primary.
+func (sh *Shard) awaitPrimary(ctx context.Context, want *Want) error {
+	for {
+		g := sh.pauses.gate.Load()
+		if g == nil || !g.sought {
+			return nil
+		}
+		want.seek(g)
+		if err := g.await(ctx, sh, *want, 0); err != nil {
+			return err
+		}
+	}
 }
 
 // maxDoubts is how often a session tries to log in to a shard that has a primary as far as is known.

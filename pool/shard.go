@@ -21,7 +21,6 @@ type Shard struct {
 	// Times is how long the shard takes to answer, as measured by the callers that use it, and
 	// Queued is how long sessions have waited for a connection to the shard.
 	Times, Queued *tally.Histogram
-	Stats         Stats
 	pauses        pauses
 	lead          lead
 	standbys      standbys
@@ -79,6 +78,8 @@ type Want struct {
 	Login bool
 	// Waits says that a client that logs in waits while the shard has no primary, as others do.
 	Waits bool
+	// Patient says that the wait for a primary is as long as outside of transactions, also with Underway.
+	Patient bool
 	// Asker knows more of what the connection is for. It is asked if the session has to wait, and may
 	// be nil.
 	Asker Asker

@@ -73,6 +73,21 @@ func (s *Spares) Dial(ctx context.Context, spec *directory.Shard, database, user
 	return &Spare{Conn: c, spares: s, key: key, spec: spec}, nil
 }
 
+// Await is Dial, but waits while the shard has no primary, as long as clients do.
+func (s *Spares) Await(ctx context.Context, spec *directory.Shard, database, user string) (*Spare, error) {
+	sh := s.pool.Shard(spec)
+	var want Want
+	for {
+		if err := sh.awaitPrimary(ctx, &want); err != nil {
+			return nil, err
+		}
+		c, err := s.Dial(ctx, spec, database, user)
+		if err == nil || !sh.doubt(ctx, &want, err) {
+			return c, err
+		}
+	}
+}
+
 func (s *Spares) take(key spareKey) *Spare {
 	s.mu.Lock()
 	defer s.mu.Unlock()

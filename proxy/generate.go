@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
-	"weft/pool"
 	"weft/quote"
 	"weft/sequence"
 	"weft/wire"
@@ -145,14 +143,13 @@ func (d *drawn) drawAhead(name string, identity bool, n int) ([]int64, error) {
 	} else {
 		role = d.s.lane.Key().User
 	}
-	// After a change of the schema, a sequence of the same name may be another one, with its
-	// own count. Both counters only grow, so their sum changes with each change.
-	epoch := d.s.route.snap.Sequences[d.s.db.Name] + d.s.route.snap.Schemas[d.s.db.Name]
+	// A new primary of the home shard may not have what the old one gave. Timelines only grow, as the counters of epochOf do.
+	epoch := epochOf(d.s.route.snap, d.s.db.Name) + int64(d.s.lane.Shard().Generation().Timeline)
 	from := sequence.Name{Database: d.s.db.Name, Sequence: quoted(name), Role: role}
 	if identity && d.unentitled[from] {
 		from.Role = ""
 	}
-	drawn, err := d.s.srv.sequences.Take(d.s.srv.ctx, from, epoch, n, nil)
+	drawn, err := d.take(from, epoch, n)
 	if identity && from.Role != "" && err != nil && pgerr.From(err).Code == pgerr.InsufficientPrivilege {
 		if d.unentitled == nil {
 			d.unentitled = map[sequence.Name]bool{}
@@ -184,7 +181,7 @@ func (d *drawn) drawInside(name string, n int) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		more, err := numbers(rows)
+		more, err := sequence.Numbers(rows)
 		if err != nil {
 			return nil, err
 		}
@@ -201,19 +198,6 @@ func (d *drawn) noteDrawn(name string, v int64) {
 	}
 	d.last = strings.Join(identifiers(name), ".")
 	d.values[d.last] = v
-}
-
-// numbers reads the rows of a draw.
-func numbers(rows [][]string) ([]int64, error) {
-	out := make([]int64, 0, len(rows))
-	for _, r := range rows {
-		v, err := strconv.ParseInt(r[0], 10, 64)
-		if err != nil {
-			return nil, pgerr.New(pgerr.InternalError, "the home shard gave no number for a sequence")
-		}
-		out = append(out, v)
-	}
-	return out, nil
 }
 
 // readsDrawn reports whether a text asks for values that weft may have drawn.
@@ -331,56 +315,6 @@ func (d *drawn) noteSequences(f *parser.Facts, text []byte) {
 
 // setsSequence finds commands that may set a sequence to another value.
 var setsSequence = regexp.MustCompile(`(?i)\brestart\b|\balter\s+sequence\b|\bowned\b`)
-
-// source draws blocks of values from the home shard.
-type source struct{ srv *Server }
-
-// Draw implements sequence.Source.
-func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, error) {
-	snap := d.srv.cfg.Snapshot()
-	if name.Role == "" {
-		return d.drawOwn(ctx, snap.Home, name, n)
-	}
-	user, role, _ := strings.Cut(name.Role, "\x00")
-	lane := d.srv.pool.Shard(snap.HomeShard()).OpenLane(pool.Key{Database: name.Database, User: user})
-	defer lane.CloseLane()
-	c, err := lane.Acquire(ctx, pool.Want{Underway: true})
-	if err != nil {
-		return nil, err
-	}
-	// The backend must not keep values of the sequence that it has cached, nor currval.
-	sql := sequence.Query(name.Sequence, n) + "; DISCARD SEQUENCES"
-	if role != "" {
-		sql = "BEGIN; SET LOCAL ROLE " + quote.Ident(role) + "; " + sequence.Query(name.Sequence, n) + "; COMMIT; DISCARD SEQUENCES"
-	}
-	if !c.Settings().Equal(nil) {
-		if err := c.Apply(nil); err != nil {
-			c.Discard()
-			return nil, err
-		}
-	}
-	rows, err := c.Exec(sql)
-	if err != nil {
-		c.Terminate()
-		return nil, err
-	}
-	c.Release()
-	return numbers(rows)
-}
-
-// drawOwn draws with the service user's rights.
-func (d source) drawOwn(ctx context.Context, home string, name sequence.Name, n int) ([]int64, error) {
-	c, err := d.srv.dialService(ctx, home, name.Database)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Terminate()
-	rows, err := c.Exec(sequence.Query(name.Sequence, n) + "; DISCARD SEQUENCES")
-	if err != nil {
-		return nil, err
-	}
-	return numbers(rows)
-}
 
 // randomUUID returns what gen_random_uuid would: a version 4 UUID.
 func randomUUID() []byte {

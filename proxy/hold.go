@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"weft/directory"
 	"weft/proxy/hold"
 	"weft/proxy/peer"
 	"weft/reshard"
@@ -15,7 +14,6 @@ func newHolds(s *Server) *hold.Holds {
 			s.register.each(func(sess *Session) bool { return look(blocking{sess}) })
 		},
 		Complete: s.moving.fences.Complete,
-		Cleared:  func(snap *directory.Snapshot) bool { return s.keeper.seeker.Cleared(snap) },
 	})
 }
 

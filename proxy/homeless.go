@@ -73,20 +73,32 @@ func (h *homeless) welcome(ctx context.Context, s *Server, snap *directory.Snaps
 }
 
 // dialAny returns a connection of the service user to the home shard, or to another shard while
-// the home shard is down.
+// the home shard is down. If no shard can be reached and the home shard has no primary, dialAny waits for one.
 func (s *Server) dialAny(ctx context.Context, snap *directory.Snapshot, database string) (twopc.Conn, error) {
-	c, err := s.dialService(ctx, snap.Home, database)
-	for i := range snap.Shards {
+	sought := func(i int) bool { return s.pool.Shard(&snap.Shards[i]).Sought() }
+	var failed error
+	if home := snap.HomeShard(); !s.pool.Shard(home).Sought() {
+		c, err := s.dialService(ctx, snap.Home, database)
 		if err == nil || !isDown(err) {
-			break
+			return c, err
 		}
-		if name := snap.Shards[i].Name; name != snap.Home {
-			if other, otherErr := s.dialService(ctx, name, database); otherErr == nil {
+		failed = err
+	}
+	for i := range snap.Shards {
+		if name := snap.Shards[i].Name; name != snap.Home && !sought(i) {
+			if other, err := s.dialService(ctx, name, database); err == nil {
 				return other, nil
 			}
 		}
 	}
-	return c, err
+	if failed != nil && !s.pool.Shard(snap.HomeShard()).Sought() {
+		return nil, failed
+	}
+	c, err := s.awaitService(ctx, snap.Home, database)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // newPasswords returns what looks up the passwords of users.
@@ -96,7 +108,10 @@ func newPasswords(s *Server) *password.Cache {
 		Dial: func(ctx context.Context, snap *directory.Snapshot, database string) (password.Conn, error) {
 			return s.dialAny(ctx, snap, database)
 		},
-		Timeout: func() time.Duration { return 2 * s.pool.Config().ConnectTimeout },
-		Spawn:   func(f func(context.Context)) { s.crew.Go(s.guarded("passwords", func() { f(s.ctx) })) },
+		Timeout: func() time.Duration {
+			c := s.pool.Config()
+			return 2*c.ConnectTimeout + c.Failover.Wait
+		},
+		Spawn: func(f func(context.Context)) { s.crew.Go(s.guarded("passwords", func() { f(s.ctx) })) },
 	})
 }

@@ -35,7 +35,9 @@ type keeper struct {
 	limits *limiter.Limiter
 	// outlook is what is found out more slowly than what is hot.
 	outlook outlook
-	guard   *gate.Guard // backends that hold a gate for too long
+	// floors keep sequences above what was drawn from them.
+	floors *floors
+	guard  *gate.Guard // backends that hold a gate for too long
 	// copies are the copies of the directory on the shards.
 	copies *copies.Copies
 }

@@ -127,7 +127,7 @@ func hasRights(ctx context.Context, s *Session, of string) bool {
 	if s.srv.isAdmin(s.login.user) {
 		return true
 	}
-	c, err := s.srv.dialService(ctx, s.srv.cfg.Snapshot().Home, s.db.Name)
+	c, err := s.srv.awaitService(ctx, s.srv.cfg.Snapshot().Home, s.db.Name)
 	if err != nil {
 		s.log.Warn("cannot ask for the rights of a user", "user", s.login.user, "err", err)
 		return false

@@ -35,6 +35,8 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 		return json.Marshal(throttler.Figures(s.keeper.throttles.Table().All()))
 	case q.Queues:
 		return json.Marshal(s.keeper.queues.Demand())
+	case q.Drawn != "":
+		return json.Marshal(s.keeper.floors.told(q))
 	case q.Dismiss != "":
 		s.keeper.verdicts.judge.Dismiss(q.Dismiss, seconds(q.Seconds))
 	case q.Tape != nil:

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"time"
 
 	"weft/directory"
 	"weft/pool"
@@ -21,14 +20,13 @@ func newSeeker(s *Server) *seek.Seeker {
 			c.Failover.Probes.Patience = c.TCPTimeout
 			return c.Failover.Probes
 		},
-		Lag:   func() time.Duration { return s.pool.Config().Failover.LagWarning },
 		Guard: s.guarded,
 	}
 	if s.cfg.Current != nil {
 		cfg.Changed = s.cfg.Current.Changed
 	}
 	if s.cfg.Directory != nil {
-		cfg.Enter, cfg.EndDrain = s.keeper.roster.EnterGeneration, s.keeper.roster.EndDrain
+		cfg.Enter = s.keeper.roster.EnterGeneration
 	}
 	return seek.New(cfg)
 }

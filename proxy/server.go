@@ -115,6 +115,7 @@ func New(cfg Config) (*Server, error) {
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.memory.routers.New = func() any { return new(router) }
+	s.keeper.floors = newFloors(s)
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.keeper.vigil = newVigil(s)

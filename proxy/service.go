@@ -23,6 +23,15 @@ func (s *Server) dialService(ctx context.Context, shard, database string) (twopc
 	return c, nil
 }
 
+// awaitService is dialService, but waits while the shard has no primary: for work that a client waits for.
+func (s *Server) awaitService(ctx context.Context, shard, database string) (*pool.Spare, error) {
+	spec, ok := s.cfg.Snapshot().Server(shard)
+	if !ok {
+		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
+	}
+	return s.service.Await(ctx, spec, database, s.cfg.ServiceUser)
+}
+
 // askService runs a query on a database of a shard as the service user. A shard has as long as for a
 // login.
 func (s *Server) askService(ctx context.Context, shard, database, sql string) ([][]string, error) {

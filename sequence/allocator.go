@@ -92,6 +92,17 @@ func (a *Allocator) Take(ctx context.Context, name Name, epoch int64, n int, dst
 	return append(dst, w.values...), w.err
 }
 
+// TryTake is Take, but takes only what has been drawn already. It reports false if that is too little.
+func (a *Allocator) TryTake(name Name, epoch int64, n int, dst []int64) ([]int64, bool) {
+	l := a.lock(name)
+	defer l.mu.Unlock()
+	l.expire(epoch)
+	if l.first != nil || len(l.block) < n {
+		return dst, false
+	}
+	return append(dst, l.take(n)...), true
+}
+
 // lock returns the sequence's line with its mutex held.
 func (a *Allocator) lock(name Name) *line {
 	for {

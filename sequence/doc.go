@@ -21,9 +21,14 @@
 //  3. A draw asks for as many values as are wanted, or for the block's size if that
 //     is more. The size is 1 at first, so that a quiet sequence has no holes, doubles
 //     when draws follow each other quickly, and halves for each second of quiet.
+//     The draw is on the disk of the home shard, and on its synchronous standby, before its values
+//     are used on other shards: see Message.
 //  4. A Take that knows a newer epoch discards the block: a sequence was set to
 //     another value, or replaced by another of the same name (directory.Snapshot,
-//     Sequences and Schemas).
+//     Sequences and Schemas), or the home shard has another primary.
+//
+// A primary that was promoted without the last draws would repeat them. Marks are how far a proxy has
+// drawn, and State.Floor is what such a sequence has to be set to: see package proxy/floor.
 //
 // Rights: nextval needs USAGE or UPDATE on the sequence, except for an identity
 // column. So the role is part of a sequence's Name and each role has its own blocks:

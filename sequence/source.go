@@ -2,9 +2,12 @@ package sequence
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
+	"weft/pgerr"
+	"weft/primary"
 	"weft/quote"
 )
 
@@ -28,6 +31,52 @@ type Source interface {
 	// does not remove them. So a backend that has drawn under an older epoch must DISCARD
 	// SEQUENCES first.
 	Draw(ctx context.Context, name Name, n int) ([]int64, error)
+}
+
+// Message draws up to n values, in one message to the home shard. The rows of the answer are the values and, last, where the server's log
+// is after them. role, if not empty, is the role that draws.
+//
+// A draw ends with a commit that waits for the server's disk and for its synchronous standby. nextval alone waits for neither but once in 32
+// values, which is enough for rows of the same server: they are in the same log. Rows on other shards are not, so without the commit a
+// crash or a failover of the home shard could repeat values that other shards have stored.
+//
+// The backend must not keep values of the sequence that it has cached, nor currval.
+func Message(sequence string, n int, role string) string {
+	as := ""
+	if role != "" {
+		as = "SET LOCAL ROLE " + quote.Ident(role) + "; "
+	}
+	return "BEGIN; SET LOCAL synchronous_commit = on; " + as + Query(sequence, n) + "; " + durable + "; COMMIT; DISCARD SEQUENCES"
+}
+
+// durable gives a transaction that has written nothing something to wait for, and returns where the log is.
+const durable = "SELECT pg_catalog.pg_logical_emit_message(true, 'weft', '')"
+
+// Drawn reads the answer to Message.
+func Drawn(rows [][]string) ([]int64, primary.LSN, error) {
+	if len(rows) < 2 {
+		return nil, 0, errors.New("the home shard has not answered a draw")
+	}
+	last := len(rows) - 1
+	at, err := primary.ParseLSN(rows[last][0])
+	if err != nil {
+		return nil, 0, err
+	}
+	values, err := Numbers(rows[:last])
+	return values, at, err
+}
+
+// Numbers reads rows of one number each.
+func Numbers(rows [][]string) ([]int64, error) {
+	out := make([]int64, 0, len(rows))
+	for _, r := range rows {
+		v, err := strconv.ParseInt(r[0], 10, 64)
+		if err != nil {
+			return nil, pgerr.New(pgerr.InternalError, "the home shard gave no number for a sequence")
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // Query is the statement that draws up to n values of a sequence, one per row. If the sequence

@@ -62,6 +62,9 @@ type Question struct {
 	Throttles bool `json:"throttles,omitempty"`
 	// Queues: how many transactions per second ask for places at hot keys.
 	Queues bool `json:"queues,omitempty"`
+	// Drawn: how far the proxy has drawn from a sequence of Database, before the home shard came to Timeline.
+	Drawn    string `json:"drawn,omitempty"`
+	Timeline uint32 `json:"timeline,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
 }
