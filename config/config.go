@@ -178,6 +178,8 @@ type Failover struct {
 	// ProbeInterval is between two probes of a server, and ProbeTimeout is how long it may take to answer.
 	ProbeInterval time.Duration `yaml:"probe_interval"`
 	ProbeTimeout  time.Duration `yaml:"probe_timeout"`
+	// LagWarning is how far behind a standby may be before the log says so. 0: the log does not.
+	LagWarning time.Duration `yaml:"lag_warning"`
 }
 
 // Gather holds what sessions begin with that read several shards in one
@@ -315,7 +317,7 @@ func Default() Config {
 			HealthInterval: time.Second,
 		},
 		// Patroni's least ttl is 20 seconds: clients wait for longer than a failover takes.
-		Failover: Failover{Wait: 45 * time.Second, InTransaction: 5 * time.Second, ProbeInterval: 500 * time.Millisecond, ProbeTimeout: time.Second},
+		Failover: Failover{Wait: 45 * time.Second, InTransaction: 5 * time.Second, ProbeInterval: 500 * time.Millisecond, ProbeTimeout: time.Second, LagWarning: 30 * time.Second},
 		Gather:   Gather{MaxBytes: 1 << 30, Scatter: true},
 		Limits: Limits{
 			MaxClients:     10_000,

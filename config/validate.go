@@ -179,6 +179,9 @@ func (f Failover) problems(ps *Problems) {
 	if f.InTransaction < 0 {
 		ps.add("failover.wait_in_transaction", "must not be negative, and is %v", f.InTransaction)
 	}
+	if f.LagWarning < 0 {
+		ps.add("failover.lag_warning", "must not be negative, and is %v", f.LagWarning)
+	}
 	ps.positive("failover.probe_interval", f.ProbeInterval)
 	ps.positive("failover.probe_timeout", f.ProbeTimeout)
 }

@@ -16,6 +16,10 @@ type Control interface {
 	Pause(ctx context.Context, shard string) error
 	// Resume undoes it.
 	Resume(shard string) error
+	// DrainEverywhere lets no transaction begin on the shard on any proxy, for a while, "" for the usual time, and waits until those that
+	// run have ended. ResumeEverywhere undoes it.
+	DrainEverywhere(ctx context.Context, shard, lasts string) error
+	ResumeEverywhere(ctx context.Context, shard string) error
 	// Reload reads weft.yaml again. It returns what changed, and what did not
 	// because it needs a restart.
 	Reload(ctx context.Context) ([]string, error)
@@ -59,6 +63,9 @@ func init() {
 		{"RESUME", "go on after PAUSE or DRAIN SHARD", nil, one(resume)},
 		{"DRAIN SHARD name", "PAUSE for one shard: its connections are closed when they are free", nil, one(pause)},
 		{"RESUME SHARD name", "go on after DRAIN SHARD", nil, one(resume)},
+		{"DRAIN SHARD name EVERYWHERE", "DRAIN SHARD on all proxies, for a minute or until the shard has another primary", nil, drainEverywhere},
+		{"DRAIN SHARD name EVERYWHERE FOR time", "the same for a while such as 30s", nil, drainEverywhere},
+		{"RESUME SHARD name EVERYWHERE", "go on after DRAIN SHARD EVERYWHERE", nil, one(resumeEverywhere)},
 		{"PAUSE MOVES", "let no job of the cluster carry rows to other shards", nil, one(pauseMoves)},
 		{"RESUME MOVES", "let all jobs that are paused go on", nil, one(resumeMoves)},
 		{"RELOAD", "read weft.yaml again", nil, one(reload)},
@@ -170,6 +177,18 @@ func pause(ctx context.Context, c Control, shard string) (Table, error) {
 
 func resume(_ context.Context, c Control, shard string) (Table, error) {
 	return Table{Tag: "RESUME"}, c.Resume(shard)
+}
+
+func drainEverywhere(ctx context.Context, c Control, args []string) (Table, error) {
+	lasts := ""
+	if len(args) > 1 {
+		lasts = args[1]
+	}
+	return Table{Tag: "DRAIN"}, c.DrainEverywhere(ctx, args[0], lasts)
+}
+
+func resumeEverywhere(ctx context.Context, c Control, shard string) (Table, error) {
+	return Table{Tag: "RESUME"}, c.ResumeEverywhere(ctx, shard)
 }
 
 func pauseMoves(ctx context.Context, c Control, _ string) (Table, error) {

@@ -172,6 +172,16 @@ func (s *source) Pause(_ context.Context, shard string) error {
 	return nil
 }
 
+func (s *source) DrainEverywhere(_ context.Context, shard, lasts string) error {
+	s.did = append(s.did, "drain "+shard+" "+lasts)
+	return nil
+}
+
+func (s *source) ResumeEverywhere(_ context.Context, shard string) error {
+	s.did = append(s.did, "resume "+shard+" everywhere")
+	return nil
+}
+
 func (s *source) Resume(shard string) error {
 	s.did = append(s.did, "resume "+shard)
 	return nil
@@ -373,7 +383,7 @@ func TestPrintable(t *testing.T) {
 func TestDo(t *testing.T) {
 	src := &source{}
 	for line, tag := range map[string]string{
-		"PAUSE": "PAUSE", "resume;": "RESUME", "Drain Shard s1": "DRAIN", `RESUME SHARD "s1"`: "RESUME", "RELOAD": "RELOAD", "KILL 8": "KILL",
+		"PAUSE": "PAUSE", "resume;": "RESUME", "Drain Shard s1": "DRAIN", `RESUME SHARD "s1"`: "RESUME", "drain shard s1 everywhere": "DRAIN", "DRAIN SHARD s2 EVERYWHERE FOR 30s": "DRAIN", "RESUME SHARD s3 EVERYWHERE": "RESUME", "RELOAD": "RELOAD", "KILL 8": "KILL",
 		"UNTHROTTLE 7": "UNTHROTTLE", "pause moves": "PAUSE", "RESUME MOVES;": "RESUME",
 		"BEGIN": "BEGIN", "SET x = 1": "SET", "COMMIT": "COMMIT", "ROLLBACK": "ROLLBACK", "DISCARD ALL": "DISCARD ALL",
 	} {
@@ -386,7 +396,7 @@ func TestDo(t *testing.T) {
 		}
 	}
 	did := strings.Join(src.did, ",")
-	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill", "pause moves", "resume moves"} {
+	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill", "pause moves", "resume moves", "drain s1 ", "drain s2 30s", "resume s3 everywhere"} {
 		if !strings.Contains(did+",", want+",") {
 			t.Errorf("%q was not done: %s", want, did)
 		}

@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // dashboard is what a test wants to know of grafana.json.
@@ -51,6 +54,48 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("promtool", "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Every alert says what is wrong, and one that is about a shard or a server names it.
+func TestAlerts(t *testing.T) {
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations struct{ Summary string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "alerts.yml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" || seen[r.Alert] || r.Expr == "" || r.Annotations.Summary == "" {
+				t.Errorf("alert %q: %+v", r.Alert, r)
+			}
+			seen[r.Alert] = true
+			for _, by := range regexp.MustCompile(`by \(([a-z, ]*)\)`).FindAllStringSubmatch(r.Expr, -1) {
+				for label := range strings.SplitSeq(by[1], ", ") {
+					if label != "le" && !strings.Contains(r.Annotations.Summary, "{{ $labels."+label+" }}") {
+						t.Errorf("%s does not name its %s: %s", r.Alert, label, r.Annotations.Summary)
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{"WeftSeeking", "WeftSplit", "WeftStalePrimary", "WeftLag", "WeftInDoubt", "WeftServerAway"} {
+		if !seen[name] {
+			t.Errorf("there is no alert %s", name)
+		}
+	}
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is not installed: the expressions are not parsed")
+	}
+	if out, err := exec.Command("promtool", "check", "rules", "alerts.yml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -75,6 +75,9 @@ func DecodeCopy(text string) (*Copy, error) {
 func (c *Copy) Revive(number int64) *Snapshot {
 	s := c.Snapshot.Clone()
 	s.Base = number
+	for i := range s.Shards {
+		s.Shards[i].Drain, s.Shards[i].Fence = nil, 0
+	}
 	s.Schemas, s.Sequences = map[string]int64{}, map[string]int64{}
 	for i := range s.Tables {
 		// Larger than any old count, because there is less than one change per second.

@@ -164,6 +164,13 @@ type Shard struct {
 
 	// Servers is what is said of single servers, by their address in Hosts.
 	Servers map[string]Server `json:"servers,omitempty"`
+
+	// Drain, if not nil, keeps new work from the shard on all proxies. It is never changed in place.
+	Drain *Drain `json:"drain,omitempty"`
+
+	// Fence, if not 0, is a timeline that is over, though no server has a higher one yet: a standby is about to be promoted. No proxy
+	// uses a primary of this timeline or a lower one. It only grows, unless an operator takes it back.
+	Fence uint32 `json:"fence,omitempty"`
 }
 
 // Server is what the directory says of one server of a shard, as a standby that clients read.
@@ -192,7 +199,7 @@ func (sh *Shard) Raise(g primary.Generation, at string) bool {
 	case sh.System == "" || g.System != sh.System || g.Timeline <= 1:
 		return false
 	case g.Above(known):
-		sh.Timeline, sh.Fork, sh.Primary = g.Timeline, g.Fork, at
+		sh.Timeline, sh.Fork, sh.Primary, sh.Drain = g.Timeline, g.Fork, at, nil
 	case g.Timeline == known.Timeline && known.Fork == 0 && g.Fork != 0:
 		sh.Fork = g.Fork
 	case g.Timeline == known.Timeline && !g.Parted(known) && at != "" && at != sh.Primary:
@@ -205,7 +212,7 @@ func (sh *Shard) Raise(g primary.Generation, at string) bool {
 
 // Adopt says that the shard is another server from now on, or that it is not known which.
 func (sh *Shard) Adopt(system string) {
-	sh.System, sh.Timeline, sh.Fork, sh.Primary = system, 0, 0, ""
+	sh.System, sh.Timeline, sh.Fork, sh.Primary, sh.Fence = system, 0, 0, "", 0
 }
 
 // Reaches reports whether both entries lead to the same servers in the same way.

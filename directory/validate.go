@@ -135,6 +135,7 @@ func (sh *Shard) validate(place string, hosts map[string]string, bad func(place,
 	if sh.Timeline == 0 && (sh.Fork != 0 || sh.Primary != "") || sh.Timeline != 0 && sh.System == "" {
 		bad(place+".timeline", "generation %s of %s is not whole", sh.Generation(), sh.Name)
 	}
+	sh.validateHandover(place, bad)
 	if sh.Weight < 0 || sh.Weight > 1000 {
 		bad(place+".weight", "must be from 0 to 1000, not %d", sh.Weight)
 	}

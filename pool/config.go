@@ -77,6 +77,8 @@ type Failover struct {
 	InTransaction time.Duration
 	// Probes is how often servers are probed. The pool leaves that to Seeker.
 	Probes primary.Timing
+	// LagWarning is how far behind a standby may be before the log says so. The pool leaves that to Seeker. 0: the log does not.
+	LagWarning time.Duration
 }
 
 // Seeker finds out which servers the primaries of shards are. Many goroutines may call it at once.

@@ -74,7 +74,6 @@ func (l *Lane) insist(ctx context.Context, want Want, err error) (*Conn, error) 
 	sh := l.shard
 	began := time.Now()
 	most := sh.pool.conf().QueueTimeout
-	sh.pool.stats.Waits.Add(1)
 	defer sh.queued(want.Session, want.Waited, began)
 	var room time.Time // when a connection was last closed to make room
 	for pause := crowdedPause; ; pause = min(2*pause, crowdedPauseMax) {
@@ -87,7 +86,7 @@ func (l *Lane) insist(ctx context.Context, want Want, err error) (*Conn, error) 
 			return nil, err
 		}
 		if time.Since(began)+pause > most {
-			sh.pool.stats.Timeouts.Add(1)
+			sh.Stats.Timeouts.Add(1)
 			return nil, sh.remainsFull(full, most, err)
 		}
 		timer := time.NewTimer(pause)

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type lead struct {
 	last atomic.Pointer[string]
 	// floor is the highest generation that is known. Servers of lower ones are not used.
 	floor atomic.Pointer[primary.Generation]
+	// fence is a timeline that is over before another one is known, 0 if there is none. See Fence.
+	fence atomic.Uint32
 }
 
 // Lead says which server is the primary from now on, "" if that is not known. Connections to others stay: see Raise.
@@ -40,6 +43,19 @@ func (sh *Shard) Raise(g primary.Generation) {
 			break
 		}
 	}
+	sh.closeOutdated()
+}
+
+// Fence says that a timeline and those before it are over, because a standby is about to be promoted. Connections to servers of these
+// timelines are closed, also those that sessions use, and none is opened. 0 takes that back.
+func (sh *Shard) Fence(timeline uint32) {
+	if sh.lead.fence.Swap(timeline) < timeline {
+		sh.closeOutdated()
+	}
+}
+
+// closeOutdated closes the connections to servers that have been replaced.
+func (sh *Shard) closeOutdated() {
 	var late []*Conn
 	for _, c := range sh.pool.processes.of(sh) {
 		if c.outdated() != nil {
@@ -145,14 +161,22 @@ func (c *Conn) standby() error {
 		WithHint("If the primary is another server, add it to the hosts of the shard. If this one is to be the primary, it has to be promoted.")
 }
 
-// outdated returns the error for a backend whose server has been replaced: another server was promoted. It returns nil for others.
+// outdated returns the error for a backend whose server has been replaced: another server was promoted, or is about to be. It returns nil
+// for others.
 func (c *Conn) outdated() error {
-	floor := c.lane.shard.lead.floor.Load()
-	if floor == nil || c.generation.Timeline == 0 || !floor.Above(c.generation) {
+	lead, said := &c.lane.shard.lead, ""
+	switch floor := lead.floor.Load(); {
+	case c.generation.Timeline == 0:
+		return nil
+	case floor != nil && floor.Above(c.generation):
+		said = fmt.Sprintf("another server has been promoted to timeline %d", floor.Timeline)
+	case c.generation.Timeline <= lead.fence.Load():
+		said = "another server is about to be promoted"
+	default:
 		return nil
 	}
 	return pgerr.New(pgerr.CannotConnectNow, "server %s of shard %q is not the primary any more", c.host, c.Shard()).WithCause(errNoPrimary).
-		WithDetail("It is on timeline %d, and another server has been promoted to timeline %d.", c.generation.Timeline, floor.Timeline).
+		WithDetail("It is on timeline %d, and %s.", c.generation.Timeline, said).
 		WithHint("Stop the server and make it a standby of the primary, with pg_rewind or a new base backup. What was written to it since the promotion is not part of the shard.")
 }
 

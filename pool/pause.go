@@ -11,12 +11,13 @@ import (
 )
 
 // pauses says whether sessions may begin something new on a shard. An operator's PAUSE and DRAIN
-// SHARD both stop them, and so does the search for a primary, see Seek. Each is undone separately.
+// SHARD both stop them, and so do a drain on all proxies, see Drain, and the search for a primary, see Seek. Each is undone separately.
 type pauses struct {
-	gate atomic.Pointer[gate] // nil: sessions may begin
-	all  bool                 // PAUSE is in force
-	one  bool                 // DRAIN SHARD is in force
-	seek bool                 // the shard has no primary
+	gate  atomic.Pointer[gate] // nil: sessions may begin
+	all   bool                 // PAUSE is in force
+	one   bool                 // DRAIN SHARD is in force
+	drain bool                 // the shard is drained on all proxies
+	seek  bool                 // the shard has no primary
 	// waiting is how many sessions wait at a gate, and unled counts those that have waited for a primary in vain.
 	waiting, unled atomic.Int64
 }
@@ -33,8 +34,8 @@ type gate struct {
 	// began is when the drain did. Guarded by the shard's mu.
 	began time.Time
 	// sought says that the shard has no primary: every session waits, for as long as Config.Failover says. alone says that no operator
-	// has closed the gate.
-	sought, alone bool
+	// has closed the gate. drained says that the shard is drained on all proxies: another server is about to be the primary.
+	sought, alone, drained bool
 }
 
 // leastYield is for how long a transaction that began after a drain lets the drain go first, at least.
@@ -59,18 +60,18 @@ func (g *gate) stops(want Want) bool {
 // Drains counts the times that a shard has been drained.
 func (p *Pool) Drains() uint64 { return p.drains.Load() }
 
-// set closes or opens the gate as all, one and seek say. Sessions that wait at a gate which is closed for other reasons from now on come
+// set closes or opens the gate as all, one, drain and seek say. Sessions that wait at a gate which is closed for other reasons from now on come
 // back and look at the new one. mu of the shard is held.
 func (p *pauses) set() {
 	old := p.gate.Load()
-	operator := p.all || p.one
+	operator := p.all || p.one || p.drain
 	if !operator && !p.seek {
 		p.gate.Store(nil)
 	} else {
-		if old != nil && old.sought == p.seek && old.alone == !operator {
+		if old != nil && old.sought == p.seek && old.alone == !operator && old.drained == p.drain {
 			return
 		}
-		next := &gate{opened: make(chan struct{}), sought: p.seek, alone: !operator}
+		next := &gate{opened: make(chan struct{}), sought: p.seek, alone: !operator, drained: p.drain}
 		if old != nil && operator {
 			next.shut, next.since, next.began = old.shut, old.since, old.began
 		}
@@ -85,12 +86,14 @@ func (p *pauses) set() {
 func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Duration) error {
 	began := time.Now()
 	limit := sh.pool.conf().QueueTimeout
-	if g.sought {
+	switch {
+	case g.drained:
+		limit = max(limit, sh.pool.conf().Failover.Wait)
+	case g.sought:
 		limit = sh.patience(want, began)
 	}
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
-	sh.pool.stats.Waits.Add(1)
 	sh.pauses.waiting.Add(1)
 	defer sh.pauses.waiting.Add(-1)
 	defer sh.queued(want.Session, want.Waited, began)
@@ -110,10 +113,14 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want, yield time.Durat
 	case <-want.Cancel:
 		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 	case <-timeout.C:
-		sh.pool.stats.Timeouts.Add(1)
+		sh.Stats.Timeouts.Add(1)
 		if g.sought {
 			sh.pauses.unled.Add(1)
 			return sh.unled(want)
+		}
+		if g.drained {
+			return pgerr.New(pgerr.CannotConnectNow, "shard %q is drained by an operator, on all proxies", sh.Name).
+				WithHint("weft drain --end lets it go on. It goes on by itself when the time of the drain is over, or another server is its primary.")
 		}
 		return pgerr.New(pgerr.CannotConnectNow, "shard %q is paused by an operator", sh.Name).
 			WithHint("RESUME in the admin database lets it go on.")

@@ -16,8 +16,7 @@ import (
 
 // Pool holds the connections to all shards.
 type Pool struct {
-	cfg   atomic.Pointer[Config] // replaced as a whole, never changed: see Reconfigure
-	stats Stats
+	cfg atomic.Pointer[Config] // replaced as a whole, never changed: see Reconfigure
 	// farewells waits for the connections being closed in the background.
 	farewells sync.WaitGroup
 
@@ -33,9 +32,8 @@ type Pool struct {
 	drains    atomic.Uint64
 }
 
-// Stats counts what happened since the start.
+// Stats counts what happened on a shard since the start.
 type Stats struct {
-	Waits    atomic.Int64 // times a session had to queue
 	Timeouts atomic.Int64 // times a session waited in vain
 	// Ejections is how often a standby was left alone because it could not be reached.
 	Ejections atomic.Int64
@@ -78,9 +76,6 @@ func (p *Pool) Reconfigure(cfg Config) error {
 
 // Config returns the configuration with defaults filled in.
 func (p *Pool) Config() Config { return *p.conf() }
-
-// Stats returns the pool's counters.
-func (p *Pool) Stats() *Stats { return &p.stats }
 
 // Shard returns the connections to a shard of the snapshot. When the shard's endpoint has
 // changed, connections to the old endpoint are not used again.

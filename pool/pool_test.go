@@ -189,7 +189,7 @@ func TestLimit(t *testing.T) {
 	if open, idle, waiting := counts(p); open != 2 || idle != 2 || waiting != 0 {
 		t.Errorf("%d open, %d idle, %d waiting", open, idle, waiting)
 	}
-	if n := p.Stats().Waits.Load(); n != 3 {
+	if n := sh.Queued.Read().Count; n != 3 {
 		t.Errorf("%d waits counted", n)
 	}
 }
@@ -214,7 +214,7 @@ func TestQueueTimeout(t *testing.T) {
 	if _, _, waiting := counts(p); waiting != 0 {
 		t.Errorf("%d left in the queue", waiting)
 	}
-	if n := p.Stats().Timeouts.Load(); n != 1 {
+	if n := sh.Stats.Timeouts.Load(); n != 1 {
 		t.Errorf("%d timeouts counted", n)
 	}
 	a.Release()

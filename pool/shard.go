@@ -21,6 +21,7 @@ type Shard struct {
 	// Times is how long the shard takes to answer, as measured by the callers that use it, and
 	// Queued is how long sessions have waited for a connection to the shard.
 	Times, Queued *tally.Histogram
+	Stats         Stats
 	pauses        pauses
 	lead          lead
 	standbys      standbys

@@ -226,7 +226,7 @@ func (sh *Shard) Failed() {
 		ejects := b.eject.failed(time.Now())
 		b.mu.Unlock()
 		if ejects {
-			sh.pool.stats.Ejections.Add(1)
+			sh.Stats.Ejections.Add(1)
 			sh.pool.conf().Log.Warn("a standby is not read for a while", "shard", sh.Name, "address", b.address)
 		}
 	}

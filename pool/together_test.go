@@ -245,7 +245,7 @@ func TestOverload(t *testing.T) {
 	})
 	close(stop)
 	wg.Wait()
-	if got := p.Stats().Refusals.Load(); got < refused.Load() {
+	if got := sh.Stats.Refusals.Load(); got < refused.Load() {
 		t.Errorf("%d are counted as refused, of %d", got, refused.Load())
 	}
 	t.Logf("%d served, %d refused in %v", served.Load(), refused.Load(), time.Since(began))

@@ -27,7 +27,6 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	sh := w.lane.shard
 	timeout := time.NewTimer(w.bound(w.waited()))
 	defer timeout.Stop()
-	sh.pool.stats.Waits.Add(1)
 	defer sh.queued(w.want.Session, w.want.Waited, w.since)
 	var nudges <-chan time.Time
 	if w.want.Underway {
@@ -63,7 +62,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 				waits = true
 				continue
 			}
-			sh.pool.stats.Timeouts.Add(1)
+			sh.Stats.Timeouts.Add(1)
 		}
 	}
 	sh.mu.Lock()
@@ -131,7 +130,7 @@ func (sh *Shard) overloaded(w *waiter, waited time.Duration) error {
 	}
 	key.refuses(now)
 	tenant.refuses(now)
-	sh.pool.stats.Refusals.Add(1)
+	sh.Stats.Refusals.Add(1)
 	return pgerr.New(pgerr.InsufficientResources, "shard %q is overloaded: no connection became free within %s", sh.Name, waited.Round(10*time.Millisecond)).
 		WithDetail("%d sessions wait for a connection to the shard. Nothing was sent to it. retry_after_ms=%d", sh.queue.waiting, again.Milliseconds()).
 		WithHint("Try again after %s, and less often. weft.hot_keys and weft.hot_statements say what keeps the shard busy; pool.overload_wait is how long clients wait meanwhile.", again.Round(10*time.Millisecond))

@@ -14,12 +14,15 @@ import (
 //	a server is primary, and its generation is higher           steady, with that server
 //	a server is primary, and its generation is lower            as before: the server is stale
 //	two primaries of the same timeline                          split
+//	a server is primary, and its timeline is fenced             seeking: the server is stale
 //	a server of another system                                  as before: the server is foreign
 //	the primary answers again                                   steady
 type Judge struct {
 	servers []server
 	// known is the highest generation that was seen or heard of. It only grows, within one system.
 	known Generation
+	// fence is a timeline that is over, as the directory says. It is 0 if there is none. See Fence.
+	fence uint32
 	// primary is the address of the last server that was accepted. The server may be away now.
 	primary string
 	state   State
@@ -70,6 +73,16 @@ func (j *Judge) Know(g Generation, now time.Time) {
 	j.decide(now)
 }
 
+// Fence says that a timeline and those before it are over: their primaries are not used any more, though no server may have a higher one
+// yet. 0 takes that back.
+func (j *Judge) Fence(timeline uint32, now time.Time) {
+	j.fence = timeline
+	j.decide(now)
+}
+
+// fenced reports whether the last primary must not be used any more, and no other has taken its place.
+func (j *Judge) fenced() bool { return j.fence != 0 && j.known.Timeline <= j.fence }
+
 // See notes what a probe has seen of a server. A server that is not among the hosts is ignored.
 func (j *Judge) See(address string, seen Sighting, now time.Time) {
 	s := j.server(address)
@@ -85,7 +98,7 @@ func (j *Judge) See(address string, seen Sighting, now time.Time) {
 
 // View returns what is known now.
 func (j *Judge) View(now time.Time) *View {
-	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known}
+	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Fence: j.fence}
 	for i := range j.servers {
 		s := &j.servers[i]
 		out := Server{Address: s.address, Role: s.role, Since: s.since, Seen: s.seen}
@@ -145,6 +158,8 @@ func (j *Judge) stateWith(top []*server) State {
 		return Unknown // another server may have a higher generation
 	case len(top) == 1 && j.follows(top[0], was):
 		return Steady
+	case len(top) == 0 && j.fenced():
+		return Seeking
 	case len(top) == 0 && was != nil && was.seen.Kind == Unable && j.state == Steady:
 		return Steady // the server answers, and nothing says that it is another than before
 	case len(top) == 0 && seen(Unable), was == nil && seen(Unseen):
@@ -168,7 +183,7 @@ func (j *Judge) top() []*server {
 	for i := range j.servers {
 		s := &j.servers[i]
 		g := s.seen.Generation
-		if s.seen.Kind != Primary || system != "" && g.System != system || g.Timeline < highest {
+		if s.seen.Kind != Primary || system != "" && g.System != system || g.Timeline < highest || g.Timeline <= j.fence {
 			continue
 		}
 		if g.Timeline > highest {
@@ -208,7 +223,7 @@ func (j *Judge) roleOf(s *server, top []*server) Role {
 		return Foreign
 	case s.seen.Kind == Standby:
 		return Follows
-	case j.known.System != "" && j.known.Above(g):
+	case j.known.System != "" && j.known.Above(g) || g.Timeline <= j.fence:
 		return Stale
 	case j.state == Split:
 		return Rival

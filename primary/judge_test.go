@@ -2,6 +2,7 @@ package primary
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 // TestJudge plays transcripts. Each line of a block is
 //
 //	directory GENERATION              the directory has the generation
+//	fence TIMELINE                    the directory says that the timeline is over, 0 that none is
 //	hosts A B …                       the shard has other servers
 //	A primary|standby GENERATION [lsn=LSN] [started=N]
 //	A refused|silent|unreachable|starting|stopping|unable
@@ -32,6 +34,12 @@ func TestJudge(t *testing.T) {
 				switch f[0] {
 				case "directory":
 					j.Know(generation(t, f[1]), now)
+				case "fence":
+					n, err := strconv.ParseUint(f[1], 10, 32)
+					if err != nil {
+						t.Fatal(err)
+					}
+					j.Fence(uint32(n), now)
 				case "hosts":
 					j.SetHosts(f[1:], now)
 				case "wait":

@@ -56,6 +56,8 @@ type View struct {
 	Primary string
 	// Generation is the highest that is known. Servers of lower generations are not used.
 	Generation Generation
+	// Fence, if not 0, is a timeline that is over, as the directory says. Its primaries are not used, nor are those of lower ones.
+	Fence uint32
 	// Servers are in the order of the shard's hosts.
 	Servers []Server
 }

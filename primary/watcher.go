@@ -147,6 +147,14 @@ func (w *Watcher) Know(g Generation) {
 	w.publish()
 }
 
+// Fence says which timeline is over: see Judge.Fence. When it returns, Config.Changed has been told.
+func (w *Watcher) Fence(timeline uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge.Fence(timeline, time.Now())
+	w.publish()
+}
+
 // Suspect has all servers probed at once, because the primary could not be used, and returns the view after the primary has
 // answered, or has failed to. It returns at the latest when ctx ends.
 func (w *Watcher) Suspect(ctx context.Context) *View {
@@ -333,7 +341,7 @@ func (w *Watcher) answer(s *watch, began time.Time) {
 
 // sameAs reports whether two views differ in nothing but LSNs and lags.
 func (v *View) sameAs(other *View) bool {
-	return v.State == other.State && v.Primary == other.Primary && v.Generation == other.Generation &&
+	return v.State == other.State && v.Primary == other.Primary && v.Generation == other.Generation && v.Fence == other.Fence &&
 		slices.EqualFunc(v.Servers, other.Servers, func(a, b Server) bool {
 			return a.Address == b.Address && a.Role == b.Role && a.Seen.Kind == b.Seen.Kind
 		})

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"weft/directory"
 	"weft/proxy/hold"
 	"weft/proxy/peer"
 	"weft/reshard"
@@ -14,6 +15,7 @@ func newHolds(s *Server) *hold.Holds {
 			s.register.each(func(sess *Session) bool { return look(blocking{sess}) })
 		},
 		Complete: s.moving.fences.Complete,
+		Cleared:  func(snap *directory.Snapshot) bool { return s.keeper.seeker.Cleared(snap) },
 	})
 }
 

@@ -51,7 +51,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		m.commits[i] = tally.NewHistogram(tally.Durations)
 	}
 	if reg != nil {
-		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &runCollector{srv: s, m: m}, &heatCollector{srv: s})
+		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &serverCollector{srv: s}, &runCollector{srv: s, m: m}, &heatCollector{srv: s})
 	}
 	return m
 }

@@ -17,14 +17,13 @@ var (
 	descShardTime = prometheus.NewDesc("weft_shard_seconds", "Time a shard took for a statement, or for its part of one.", []string{"shard"}, nil)
 	descGhosts    = prometheus.NewDesc("weft_shard_ghosts", "Backends that may go on after their connection was closed in the middle of a statement.", []string{"shard"}, nil)
 	descQueued    = prometheus.NewDesc("weft_pool_queue_seconds", "Time that sessions have waited for a connection, those that had to.", []string{"shard"}, nil)
-	descWaits     = prometheus.NewDesc("weft_pool_waits_total", "Times a session had to wait for a connection.", nil, nil)
-	descTimeouts  = prometheus.NewDesc("weft_pool_timeouts_total", "Times a session waited for a connection in vain.", nil, nil)
-	descRefusals  = prometheus.NewDesc("weft_pool_refusals_total", "Times a session was refused because a shard is overloaded.", nil, nil)
+	descTimeouts  = prometheus.NewDesc("weft_pool_timeouts_total", "Times a session waited for a connection in vain.", []string{"shard"}, nil)
+	descRefusals  = prometheus.NewDesc("weft_pool_refusals_total", "Times a session was refused because a shard is overloaded.", []string{"shard"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (p *poolCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descConns, descWaiting, descShardTime, descGhosts, descQueued, descWaits, descTimeouts, descRefusals} {
+	for _, d := range []*prometheus.Desc{descConns, descWaiting, descShardTime, descGhosts, descQueued, descTimeouts, descRefusals} {
 		ch <- d
 	}
 }
@@ -49,9 +48,7 @@ func (p *poolCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- histogram(descShardTime, sh.Times, 1e9, sh.Name)
 		ch <- histogram(descQueued, sh.Queued, 1e9, sh.Name)
 		ch <- prometheus.MustNewConstMetric(descGhosts, prometheus.GaugeValue, float64(len(p.srv.pool.Ghosts(sh.Name))), sh.Name)
+		ch <- prometheus.MustNewConstMetric(descTimeouts, prometheus.CounterValue, float64(sh.Stats.Timeouts.Load()), sh.Name)
+		ch <- prometheus.MustNewConstMetric(descRefusals, prometheus.CounterValue, float64(sh.Stats.Refusals.Load()), sh.Name)
 	})
-	st := p.srv.pool.Stats()
-	ch <- prometheus.MustNewConstMetric(descWaits, prometheus.CounterValue, float64(st.Waits.Load()))
-	ch <- prometheus.MustNewConstMetric(descTimeouts, prometheus.CounterValue, float64(st.Timeouts.Load()))
-	ch <- prometheus.MustNewConstMetric(descRefusals, prometheus.CounterValue, float64(st.Refusals.Load()))
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"weft/directory"
 	"weft/pool"
@@ -20,13 +21,14 @@ func newSeeker(s *Server) *seek.Seeker {
 			c.Failover.Probes.Patience = c.TCPTimeout
 			return c.Failover.Probes
 		},
+		Lag:   func() time.Duration { return s.pool.Config().Failover.LagWarning },
 		Guard: s.guarded,
 	}
 	if s.cfg.Current != nil {
 		cfg.Changed = s.cfg.Current.Changed
 	}
 	if s.cfg.Directory != nil {
-		cfg.Enter = s.keeper.roster.EnterGeneration
+		cfg.Enter, cfg.EndDrain = s.keeper.roster.EnterGeneration, s.keeper.roster.EndDrain
 	}
 	return seek.New(cfg)
 }

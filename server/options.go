@@ -73,7 +73,7 @@ func OpenDirectory(cfg config.Config, log *slog.Logger) (*etcd.Store, error) {
 
 // withFailover adds how long clients wait for a primary, and how it is sought.
 func withFailover(c pool.Config, f config.Failover) pool.Config {
-	c.Failover = pool.Failover{Wait: f.Wait, InTransaction: f.InTransaction, Probes: primary.Timing{Interval: f.ProbeInterval, Timeout: f.ProbeTimeout}}
+	c.Failover = pool.Failover{Wait: f.Wait, InTransaction: f.InTransaction, Probes: primary.Timing{Interval: f.ProbeInterval, Timeout: f.ProbeTimeout}, LagWarning: f.LagWarning}
 	return c
 }
 

@@ -73,7 +73,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), moveCommand(), rebalanceCommand(), growCommand(), shardCommand(), importCommand(), backupCommand(), restoreCommand(), planCommand(), adviseCommand(), checkCommand(),
+	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), moveCommand(), rebalanceCommand(), growCommand(), shardCommand(), switchoverCommand(), drainCommand(), fenceCommand(), importCommand(), backupCommand(), restoreCommand(), planCommand(), adviseCommand(), checkCommand(),
 		versionCommand(), completionCommand(), manualCommand())
 	return root
 }

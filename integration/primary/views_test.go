@@ -1,6 +1,10 @@
 package primary
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"weft/config"
 	"weft/pgserver/pgtest"
 )
 
@@ -78,4 +83,70 @@ func TestShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.shown(c, servers, b+"|primary|primary|2|f|f", a+"|primary|stale|1|f|f")
+}
+
+// metrics returns what a proxy tells Prometheus.
+func (w *world) metrics(proxy int) string {
+	w.t.Helper()
+	resp, err := http.Get("http://" + w.proxies[proxy].Server.HTTPAddr().String() + "/metrics")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// measured waits until a proxy tells Prometheus all of these.
+func (w *world) measured(proxy int, want ...string) {
+	w.t.Helper()
+	end := time.Now().Add(pgtest.Patience)
+	for _, line := range want {
+		pattern := regexp.MustCompile("(?m)^" + line + "$")
+		for !pattern.MatchString(w.metrics(proxy)) {
+			if time.Now().After(end) {
+				w.t.Fatalf("%s is not in\n%s", line, w.metrics(proxy))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// TestMeasured: Prometheus hears which servers are up, how far they are behind, and how long a failover took.
+func TestMeasured(t *testing.T) {
+	w := newWorld(t, func(c *config.Config) { c.Failover.InTransaction = 50 * time.Millisecond })
+	up := func(addr, role string, n int) string {
+		return fmt.Sprintf(`weft_shard_up{role="%s",server="%s",shard="shop-1"} %d`, role, addr, n)
+	}
+	a, b := w.a.Addr(), w.b.Addr()
+	w.measured(0, up(a, "primary", 1), up(b, "standby", 1), fmt.Sprintf(`weft_replica_lag_seconds{server="%s",shard="shop-1"} [0-9.e-]+`, b),
+		fmt.Sprintf(`weft_replica_lag_bytes{server="%s",shard="shop-1"} [0-9.e+]+`, b), `weft_shard_seeking_seconds_total{shard="shop-1"} 0`,
+		`weft_gate_waiting{shard="shop-1"} 0`, `weft_in_doubt_transactions{older_than="60",shard="shop-1"} 0`)
+	waiting, block := w.connect(0), w.connect(0)
+	w.must(waiting, write(w.there))
+	w.must(block, "begin")
+	w.must(block, write(w.here))
+	w.a.Kill()
+	w.seeking(0, "shop-1")
+	if _, err := block.Exec(w.within(), write(w.there)); code(err) != "57P03" {
+		t.Errorf("in a block: %v", err)
+	}
+	done := w.later(waiting, write(w.there))
+	w.measured(0, up(a, "primary", 0), `weft_gate_waiting{shard="shop-1"} 1`, `weft_failover_timeouts_total{shard="shop-1"} 1`, `weft_pool_timeouts_total{shard="shop-1"} 1`)
+	if err := w.b.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	w.measured(0, up(b, "primary", 1), up(a, "standby", 0), `weft_gate_waiting{shard="shop-1"} 0`,
+		`weft_failover_pause_seconds_count{outcome="promoted",shard="shop-1"} 1`, `weft_failover_pause_seconds_count{outcome="returned",shard="shop-1"} 0`,
+		`weft_shard_seeking_seconds_total{shard="shop-1"} [0-9.e-]*[1-9][0-9.e-]*`)
+	if err := w.a.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.measured(0, up(a, "stale", 0))
 }

@@ -44,6 +44,8 @@ type Config struct {
 	Each func(look func(Session) bool)
 	// Complete reports whether all backends of a database are registered.
 	Complete func(snap *directory.Snapshot, database string) bool
+	// Cleared reports whether this proxy has let go of the shards that a snapshot says are drained or fenced. Nil: it always has.
+	Cleared func(snap *directory.Snapshot) bool
 }
 
 // Holds says what rounds hold, and when nothing is in flight that a round waits for. Its methods may be
@@ -144,8 +146,11 @@ func (h *Holds) Run(ctx context.Context) {
 }
 
 // isClear reports whether no session has anything in flight that a round of the snapshot waits
-// for, and all backends are registered: what this proxy sends could not be fenced off otherwise.
+// for, and all backends are registered: what this proxy sends could not be fenced off otherwise. Drains and fences of shards count, too.
 func (h *Holds) isClear(snap *directory.Snapshot) bool {
+	if h.cfg.Cleared != nil && !h.cfg.Cleared(snap) {
+		return false
+	}
 	if len(snap.Moves) == 0 {
 		return true
 	}

@@ -58,6 +58,7 @@ type Keeper struct {
 	cfg     Config
 	hands   hands
 	forgets forgets
+	doubts  doubts
 	// unable are the shards known not to prepare transactions, checked the shards that have
 	// been asked, both by name.
 	unable  sync.Map

@@ -18,6 +18,9 @@ func (k *Keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 		return
 	}
 	found, err := k.findLeft(ctx, shard, in)
+	if err == nil {
+		k.doubts.set(shard, found, time.Now())
+	}
 	if err != nil || len(found) == 0 {
 		return // a shard that does not answer is the pool's business
 	}

@@ -35,6 +35,27 @@ func (r *Roster) EnterGeneration(ctx context.Context, shard string, g primary.Ge
 	return err
 }
 
+// errNoDrain says that the directory has no such drain any more.
+var errNoDrain = errors.New("the drain has ended")
+
+// EndDrain takes a drain of a shard out of the directory.
+func (r *Roster) EndDrain(ctx context.Context, shard, key string) error {
+	_, err := r.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if old == nil {
+			return nil, directory.ErrNoCluster
+		}
+		next := old.Clone()
+		if sh, ok := next.Shard(shard); !ok || !sh.EndDrain(key) {
+			return nil, errNoDrain
+		}
+		return next, nil
+	})
+	if errors.Is(err, errNoDrain) {
+		return nil
+	}
+	return err
+}
+
 // raises reports whether a snapshot does not know a generation yet.
 func raises(snap *directory.Snapshot, shard string, g primary.Generation, at string) bool {
 	sh, ok := snap.Shard(shard)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pool"
 	"weft/primary"
 )
 
@@ -14,7 +15,11 @@ import (
 type Shard interface {
 	Lead(address string)
 	Raise(g primary.Generation)
+	Fence(timeline uint32)
 	Seek(sought bool)
+	Drain(d pool.Drain)
+	// Empty reports whether no session uses a connection to the shard.
+	Empty() bool
 	CloseIdle()
 	Answers() uint64
 	// Watched says where to learn what is known of the servers.
@@ -34,9 +39,13 @@ type Config struct {
 	// Waits reports whether sessions wait while a shard has no primary.
 	Waits  func() bool
 	Timing func() primary.Timing
+	// Lag is how far behind a standby may be before the log says so. Nil or 0: the log does not.
+	Lag func() time.Duration
 	// Enter tells the directory of a generation, and which server has it. Nil: there is no directory.
 	Enter func(ctx context.Context, shard string, g primary.Generation, at string) error
-	Guard func(where string, f func()) func()
+	// EndDrain takes a drain out of the directory. It is needed where Enter is.
+	EndDrain func(ctx context.Context, shard, key string) error
+	Guard    func(where string, f func()) func()
 }
 
 // Seeker watches the servers of all shards. Its methods may be called by several goroutines.
@@ -51,10 +60,14 @@ type Seeker struct {
 // watched is a shard whose servers are watched.
 type watched struct {
 	*primary.Watcher
-	name  string
-	shard Shard
-	spec  *directory.Shard // guarded by the Seeker's mu
-	stop  context.CancelFunc
+	name    string
+	shard   Shard
+	spec    *directory.Shard // guarded by the Seeker's mu
+	stop    context.CancelFunc
+	journal *journal
+	drain   drain
+	// fence is the timeline whose backends were closed because the directory says that it is over. Guarded by the Seeker's mu.
+	fence uint32
 }
 
 // New returns a Seeker that watches nothing before Run.
@@ -79,6 +92,8 @@ func (s *Seeker) Run(ctx context.Context) {
 		if snap := s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
 			s.follow(ctx, &wg, snap)
 		}
+		s.look()
+		s.expire(time.Now())
 		timer := time.NewTimer(lookInterval)
 		select {
 		case <-ctx.Done():
@@ -105,9 +120,24 @@ func (s *Seeker) follow(ctx context.Context, wg *sync.WaitGroup, snap *directory
 		spec := &snap.Shards[i]
 		if w := s.shards[spec.Name]; w != nil {
 			s.refresh(w, spec)
-			continue
+		} else {
+			s.shards[spec.Name] = s.watch(ctx, wg, spec)
 		}
-		s.shards[spec.Name] = s.watch(ctx, wg, spec)
+		s.handOver(s.shards[spec.Name], spec)
+	}
+}
+
+// look has the log tell of standbys that are behind or away.
+func (s *Seeker) look() {
+	limit := time.Duration(0)
+	if s.cfg.Lag != nil {
+		limit = s.cfg.Lag()
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.shards {
+		w.journal.look(w.View(), limit, now)
 	}
 }
 
@@ -130,7 +160,7 @@ func (s *Seeker) refresh(w *watched, spec *directory.Shard) {
 func (s *Seeker) watch(ctx context.Context, wg *sync.WaitGroup, spec *directory.Shard) *watched {
 	ctx, stop := context.WithCancel(ctx)
 	sh := s.cfg.Shard(spec)
-	w := &watched{name: spec.Name, shard: sh, spec: spec, stop: stop}
+	w := &watched{name: spec.Name, shard: sh, spec: spec, stop: stop, journal: newJournal(s.cfg.Log, spec.Name), drain: drain{tell: sh.Drain}}
 	w.Watcher = primary.NewWatcher(primary.Config{
 		Dial: sh.Dial, Heard: sh.Answers,
 		Changed: func(was, now *primary.View) { s.changed(w, was, now) },
@@ -164,31 +194,11 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 		sh.CloseIdle()
 	}
 	sh.Seek(!now.Open() && s.cfg.Waits())
-	s.tell(w.name, was, now)
+	s.handedOver(w, now)
+	w.journal.note(was, now, time.Now())
 	select {
 	case s.news <- struct{}{}:
 	default:
-	}
-}
-
-// tell writes to the log what has become of a shard.
-func (s *Seeker) tell(shard string, was, now *primary.View) {
-	switch {
-	case was.Open() && !now.Open():
-		s.cfg.Log.Warn("a shard has no primary: clients wait for one", "shard", shard, "state", now.State.String(), "servers", now.Describe())
-	case now.State == primary.Steady && was.Generation.Timeline != 0 && now.Generation.Above(was.Generation):
-		s.cfg.Log.Warn("a shard has another primary", "shard", shard, "primary", now.Primary, "generation", now.Generation.String(),
-			"before", was.Primary, "after", now.Since.Sub(was.Since).Round(time.Millisecond).String())
-	case !was.Open() && now.Open():
-		s.cfg.Log.Info("a shard has its primary again", "shard", shard, "primary", now.Primary, "after", now.Since.Sub(was.Since).Round(time.Millisecond).String())
-	}
-	for i := range now.Servers {
-		n := &now.Servers[i]
-		if n.Role != primary.Stale && n.Role != primary.Foreign || i < len(was.Servers) && was.Servers[i].Address == n.Address && was.Servers[i].Role == n.Role {
-			continue
-		}
-		s.cfg.Log.Error("a server is a primary and not the shard's: nothing is sent there", "shard", shard, "address", n.Address, "is", n.Role.String(),
-			"generation", n.Seen.Generation.String(), "shard is at", now.Generation.String())
 	}
 }
 
@@ -235,6 +245,9 @@ func (s *Seeker) enterAll(ctx context.Context) error {
 			failed = err
 		}
 	}
+	if err := s.endDrains(ctx); err != nil {
+		failed = err
+	}
 	return failed
 }
 
@@ -245,6 +258,18 @@ func (s *Seeker) Views() map[string]*primary.View {
 	out := make(map[string]*primary.View, len(s.shards))
 	for name, w := range s.shards {
 		out[name] = w.View()
+	}
+	return out
+}
+
+// Accounts returns what was counted of each shard.
+func (s *Seeker) Accounts() map[string]Account {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]Account, len(s.shards))
+	for name, w := range s.shards {
+		out[name] = w.journal.account(w.View(), now)
 	}
 	return out
 }

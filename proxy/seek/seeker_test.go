@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pool"
 	"weft/primary"
 )
 
@@ -26,6 +27,10 @@ type world struct {
 	lead    string
 	raised  primary.Generation
 	sought  bool
+	drained pool.Drain
+	fenced  uint32
+	busy    bool     // a session uses the shard
+	ended   []string // drains that were taken out of the directory
 	closed  int
 	waits   bool
 	snap    *directory.Snapshot
@@ -62,6 +67,15 @@ func newWorld(t *testing.T) *world {
 			}
 			return nil
 		},
+		EndDrain: func(_ context.Context, shard, key string) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ended = append(w.ended, shard+" "+key)
+			next := w.snap.Clone()
+			next.Shards[0].EndDrain(key)
+			w.snap = next
+			return nil
+		},
 		Guard: func(_ string, f func()) func() { return f },
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -86,12 +100,20 @@ type shard struct{ w *world }
 func (s shard) Lead(address string)        { s.w.set(func() { s.w.lead = address }) }
 func (s shard) Raise(g primary.Generation) { s.w.set(func() { s.w.raised = g }) }
 func (s shard) Seek(sought bool)           { s.w.set(func() { s.w.sought = sought }) }
+func (s shard) Fence(timeline uint32)      { s.w.set(func() { s.w.fenced = timeline }) }
+func (s shard) Drain(d pool.Drain)         { s.w.set(func() { s.w.drained = d }) }
 func (s shard) CloseIdle()                 { s.w.set(func() { s.w.closed++ }) }
 func (s shard) Answers() uint64            { return 0 }
 func (shard) Watched(func() *primary.View) {}
 
 func (s shard) Dial(_ context.Context, address string) (primary.Conn, error) {
 	return conn{s.w, address}, s.w.says(address)
+}
+
+func (s shard) Empty() bool {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return !s.w.busy
 }
 
 // says returns why a server refuses connections.
