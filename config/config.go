@@ -34,6 +34,9 @@ type Config struct {
 	Pool    Pool        `yaml:"pool"`
 	// Failover says what clients notice while a shard has no primary.
 	Failover Failover `yaml:"failover"`
+	// Replicas says which sessions read standbys, and Zone is where this proxy is.
+	Replicas Replicas `yaml:"replicas"`
+	Zone     string   `yaml:"zone,omitempty"`
 	Gather   Gather   `yaml:"gather"`
 	Limits   Limits   `yaml:"limits"`
 	Log      Log      `yaml:"log"`
@@ -182,6 +185,28 @@ type Failover struct {
 	LagWarning time.Duration `yaml:"lag_warning"`
 }
 
+// Replicas says what sessions begin with that may read standbys; each can set its own target, lag and causality.
+type Replicas struct {
+	// Target is weft.target.
+	Target string `yaml:"target"`
+	// MaxLag is weft.max_lag. 0: any lag.
+	MaxLag time.Duration `yaml:"max_lag"`
+	// MaxLagBytes is how many bytes a standby may be behind. 0: any number.
+	MaxLagBytes Size `yaml:"max_lag_bytes"`
+	// Fallback is what sessions with the target any read if no standby is fit: FallbackPrimary or FallbackRefuse.
+	Fallback string `yaml:"fallback"`
+	// Causal is weft.causal.
+	Causal string `yaml:"causal"`
+	// CausalWait is weft.causal_wait.
+	CausalWait time.Duration `yaml:"causal_wait"`
+}
+
+// The values of replicas.fallback.
+const (
+	FallbackPrimary = "primary"
+	FallbackRefuse  = "refuse"
+)
+
 // Gather holds what sessions begin with that read several shards in one
 // statement; each can set its own.
 type Gather struct {
@@ -319,6 +344,7 @@ func Default() Config {
 		// Patroni's least ttl is 20 seconds: clients wait for longer than a failover takes.
 		Failover: Failover{Wait: 45 * time.Second, InTransaction: 5 * time.Second, ProbeInterval: 500 * time.Millisecond, ProbeTimeout: time.Second, LagWarning: 30 * time.Second},
 		Gather:   Gather{MaxBytes: 1 << 30, Scatter: true},
+		Replicas: Replicas{Target: "primary", MaxLag: 10 * time.Second, Fallback: FallbackPrimary, Causal: "auto", CausalWait: time.Second},
 		Limits: Limits{
 			MaxClients:     10_000,
 			AuthFailures:   100,         // no application fails so often, and no password is found so

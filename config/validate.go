@@ -58,6 +58,7 @@ func (c Config) problems() Problems {
 	c.Service.problems(&ps)
 	c.Pool.problems(&ps)
 	c.Failover.problems(&ps)
+	c.Replicas.problems(&ps)
 	if c.Gather.MaxBytes < 1 {
 		ps.add("gather.max_bytes", "must be at least 1B")
 	}
@@ -184,6 +185,23 @@ func (f Failover) problems(ps *Problems) {
 	}
 	ps.positive("failover.probe_interval", f.ProbeInterval)
 	ps.positive("failover.probe_timeout", f.ProbeTimeout)
+}
+
+func (r Replicas) problems(ps *Problems) {
+	oneOf := func(place, value string, words ...string) {
+		if !slices.Contains(words, value) {
+			ps.add(place, "must be one of %s, and is %q", strings.Join(words, ", "), value)
+		}
+	}
+	oneOf("replicas.target", r.Target, "primary", "standby", "any", "prefer-standby", "auto")
+	oneOf("replicas.fallback", r.Fallback, FallbackPrimary, FallbackRefuse)
+	oneOf("replicas.causal", r.Causal, "auto", "on", "off")
+	if r.MaxLag < 0 {
+		ps.add("replicas.max_lag", "must not be negative, and is %v", r.MaxLag)
+	}
+	if r.CausalWait < 0 {
+		ps.add("replicas.causal_wait", "must not be negative, and is %v", r.CausalWait)
+	}
 }
 
 func (s Service) problems(ps *Problems) {

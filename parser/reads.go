@@ -45,9 +45,9 @@ func selects(q *pg_query.SelectStmt) bool {
 var harmless = set(
 	"abs", "age", "array_agg", "array_length", "avg", "bit_and", "bit_or", "bool_and", "bool_or", "btrim", "cardinality", "ceil",
 	"ceiling", "char_length", "concat", "concat_ws", "count", "current_database", "current_schema", "current_setting", "date_part", "date_trunc",
-	"dense_rank", "every", "extract", "first_value", "floor", "format", "generate_series", "initcap", "json_agg", "json_build_object",
+	"dense_rank", "every", "extract", "first_value", "floor", "format", "generate_series", "inet_server_addr", "inet_server_port", "initcap", "json_agg", "json_build_object",
 	"json_object_agg", "jsonb_agg", "jsonb_build_object", "jsonb_object_agg", "lag", "last_value", "lead", "left", "length", "lower", "lpad", "ltrim",
-	"max", "md5", "min", "mod", "now", "ntile", "octet_length", "percentile_cont", "percentile_disc", "pg_backend_pid", "pg_sleep", "pg_typeof", "position",
+	"max", "md5", "min", "mod", "now", "ntile", "octet_length", "percentile_cont", "percentile_disc", "pg_backend_pid", "pg_is_in_recovery", "pg_last_wal_replay_lsn", "pg_sleep", "pg_typeof", "position",
 	"power", "rank", "regexp_replace", "repeat", "replace", "right", "round", "row_number", "row_to_json", "rpad", "rtrim", "sign", "split_part", "sqrt",
 	"stddev", "string_agg", "strpos", "substr", "substring", "sum", "to_char", "to_date", "to_json", "to_jsonb", "to_number", "to_timestamp", "trunc",
 	"unnest", "upper", "variance", "version",

@@ -35,8 +35,6 @@ type Pool struct {
 // Stats counts what happened on a shard since the start.
 type Stats struct {
 	Timeouts atomic.Int64 // times a session waited in vain
-	// Ejections is how often a standby was left alone because it could not be reached.
-	Ejections atomic.Int64
 	// Refusals is how many of Timeouts were sessions that were refused because of overload.
 	Refusals atomic.Int64
 }

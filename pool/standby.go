@@ -31,8 +31,9 @@ type standbys struct {
 
 // standby is what a Shard that is a standby has beside other shards.
 type standby struct {
-	of      *Shard // the shard of the primary
-	address string
+	of        *Shard // the shard of the primary
+	address   string
+	ejections atomic.Int64 // how often the standby was ejected
 
 	mu    sync.Mutex
 	eject ejection
@@ -226,10 +227,18 @@ func (sh *Shard) Failed() {
 		ejects := b.eject.failed(time.Now())
 		b.mu.Unlock()
 		if ejects {
-			sh.Stats.Ejections.Add(1)
+			b.ejections.Add(1)
 			sh.pool.conf().Log.Warn("a standby is not read for a while", "shard", sh.Name, "address", b.address)
 		}
 	}
+}
+
+// Ejections is how often standbys of the shard were left alone because they could not be reached.
+func (sh *Shard) Ejections() (n int64) {
+	for _, c := range sh.Standbys() {
+		n += c.standby.ejections.Load()
+	}
+	return n
 }
 
 // answered notes that a login to a standby has succeeded.

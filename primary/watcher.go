@@ -61,6 +61,8 @@ type Config struct {
 type Watcher struct {
 	cfg  Config
 	view atomic.Pointer[View]
+	// hurried is when Hurry was last heeded, in nanoseconds since 1970.
+	hurried atomic.Int64
 
 	// mu guards everything below. It is never held across the network.
 	mu      sync.Mutex
@@ -173,6 +175,22 @@ func (w *Watcher) Suspect(ctx context.Context) *View {
 		w.mu.Unlock()
 	}
 	return w.View()
+}
+
+// hurryInterval bounds how often Hurry is heeded.
+const hurryInterval = 20 * time.Millisecond
+
+// Hurry has all servers probed at once, and does not wait for that.
+func (w *Watcher) Hurry() {
+	now, last := time.Now().UnixNano(), w.hurried.Load()
+	if now-last < int64(hurryInterval) || !w.hurried.CompareAndSwap(last, now) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.watched {
+		s.hurry()
+	}
 }
 
 // hurry has the server probed at once.

@@ -31,6 +31,7 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 		return ga.s.lost.refuseBoundRead(wire.ErrMalformed)
 	}
 	x := newGathering(pl.plan, boundRequest(pl, f, values, formats))
+	x.far = ga.s.held.away.far
 	if x.plan.Generate != nil {
 		x.progress.supplied = slices.Clone(supplied)
 	}

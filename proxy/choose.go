@@ -18,7 +18,11 @@ type choice struct {
 // it draws values, looks at keys and makes lookup entries. r.args has the text, and the values
 // of a Bind. Statements come here by outset.choose.
 func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, how manner) (choice, error) {
-	in := standing{how: how, open: rt.s.tx.isOpen(), clocked: rt.s.tx.isOpen() && rt.s.tx.clock != nil, late: p.Timed && rt.s.tx.late(rt.s.lane)}
+	home, err := rt.s.held.away.begin(p, text, f, how)
+	if err != nil {
+		return choice{}, err
+	}
+	in := standing{how: how, open: rt.s.tx.isOpen(), clocked: rt.s.tx.isOpen() && rt.s.tx.clock != nil, late: p.Timed && rt.s.tx.late(home)}
 	var at *pool.Lane
 	var atErr error
 	if how != asParse {
@@ -42,16 +46,21 @@ func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts,
 			// Another session may give a value another place meanwhile, so look again.
 			err, in.found, in.missing = rt.enterMissing(missing), unsought, false
 			rt.refresh()
-		case runHome, runEverywhere, denyParameters:
+		case runEverywhere, denyParameters:
 			return choice{do, rt.s.lane}, nil
+		case runHome:
+			lane, err := rt.s.held.away.home()
+			return choice{do, lane}, err
 		case runAtHand, runFree:
-			return choice{do, rt.atHand()}, nil
+			lane, err := rt.s.held.away.hand()
+			return choice{do, lane}, err
 		case runAtClock:
 			return choice{do, rt.s.tx.clock.Lane()}, nil
 		case runAtCursor:
 			return choice{do, at}, atErr
 		case runOnCopy:
-			return choice{do, rt.s.held.laneOf(rt.snap, int(rt.s.id)%len(rt.snap.Shards)).lane}, nil
+			lane, err := rt.s.held.away.lane(int(rt.s.id) % len(rt.snap.Shards))
+			return choice{do, lane}, err
 		case runOnShard:
 			return choice{do, at}, nil
 		default:
@@ -93,7 +102,10 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 		in.found = onSeveral
 		return nil, nil, nil
 	}
-	lane := rt.s.held.laneOf(rt.snap, one).lane
+	lane, err := rt.s.held.away.lane(one)
+	if err != nil {
+		return nil, nil, err
+	}
 	if in.found = onOne; shards.Any() {
 		in.found = onAny
 	}

@@ -18,6 +18,7 @@ import (
 	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/pool"
+	"weft/proxy/target"
 	"weft/schema"
 	"weft/span"
 	"weft/twopc"
@@ -161,10 +162,34 @@ type Gather struct {
 	Off bool
 	// MaxParallelShards is weft.max_parallel_shards. Default 0: all.
 	MaxParallelShards int
+	// Replicas says which sessions read standbys.
+	Replicas Replicas
+}
+
+// Replicas holds the defaults of what sessions say of reads on standbys, and what holds for all of them.
+type Replicas struct {
+	// Target is weft.target.
+	Target target.Target
+	// MaxLag is weft.max_lag. Default 0: any lag.
+	MaxLag time.Duration
+	// Causal is weft.causal.
+	Causal target.Causal
+	// CausalWait is weft.causal_wait. Default 0: sessions do not wait.
+	CausalWait time.Duration
+	// MaxLagBytes is how many bytes a standby may be behind. Default 0: any number.
+	MaxLagBytes uint64
+	// Refuse: sessions with the target any do not read primaries.
+	Refuse bool
+	// Zone is where this proxy is. Standbys there come first. Default: nowhere.
+	Zone string
 }
 
 func (g Gather) options() options {
-	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard, coalesce: true}
+	r := &g.Replicas
+	return options{
+		away:           wish{target: r.Target, maxLag: r.MaxLag, causal: r.Causal, wait: r.CausalWait},
+		maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard, coalesce: true,
+	}
 }
 
 // Directory is the part of the directory's store that a proxy uses.

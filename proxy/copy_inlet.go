@@ -52,7 +52,7 @@ const (
 
 // join makes an inlet to a shard, whose backend takes part in the block.
 func (x *load) join(shard int) (*inlet, error) {
-	l, err := x.s.legs.legFor(shard)
+	l, err := x.s.legs.legFor(shard, false)
 	if l == nil {
 		return nil, err
 	}

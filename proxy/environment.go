@@ -179,9 +179,10 @@ func (rt *routing) refresh() bool {
 		rt.outdated = rt.s.pipe.unsent.Len() > 0 && (rt.outdated || rt.s.pipe.boundUnsent() && rt.relies.concerned(snap, rt.snap, rt.s.db.Name))
 		rt.snap, rt.env = snap, nil
 		rt.hasTables = len(snap.Declared(rt.s.db.Name)) > 0
+		rt.standbys = slices.ContainsFunc(snap.Shards, func(s directory.Shard) bool { return len(s.Hosts) > 1 })
 		rt.touch.readOnly = slices.ContainsFunc(snap.Shards, func(s directory.Shard) bool { return s.State == directory.ShardReadOnly })
 	}
-	return rt.hasTables
+	return rt.hasTables || rt.standbys && rt.s.held.away.routes()
 }
 
 // environment returns the environment under which the session's texts are planned now.

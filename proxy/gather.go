@@ -35,6 +35,7 @@ type gathering struct {
 	d     *plan.Description // what PostgreSQL has said of the texts
 	// query, if not nil, is the part of the client's text that is gathered.
 	query  plan.Text
+	far    bool // standbys are read
 	within bool // the query is what a writing statement reads
 	// explain is not nil if the query is to be explained.
 	explain *explaining
@@ -88,7 +89,7 @@ func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.
 // nil.
 func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
 	x := newGathering(p, queryRequest(text, r.scan.Literals, f))
-	x.began, x.out = time.Now(), out
+	x.began, x.out, x.far = time.Now(), out, ga.s.held.away.far
 	if out != nil {
 		x.req.formats = out.formats()
 	}
@@ -372,7 +373,11 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 	// backend of the same shards.
 	for shard, pieces := range x.rounds.first {
 		if len(pieces) > 0 {
-			if _, err := ga.s.held.translationTo(ga.s.held.laneOf(ga.s.route.snap, shard).lane); err != nil {
+			lane, err := ga.s.held.away.laneTo(shard, x.far)
+			if err == nil {
+				_, err = ga.s.held.translationTo(lane)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -383,7 +388,7 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 			x.legs = nil
 		}
 	}()
-	if err := ga.s.held.reserve(x.rounds.shards()); err != nil {
+	if err := ga.s.held.reserve(x.rounds.shards(), x.far); err != nil {
 		return err
 	}
 	defer ga.s.held.unreserve()

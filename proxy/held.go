@@ -29,6 +29,7 @@ type held struct {
 	reserved []*pool.Conn
 	// soiled is a backend that keeps something of this session and must be closed.
 	soiled *pool.Conn
+	away   away
 }
 
 // shardLane is the session's way to one shard.
@@ -78,6 +79,7 @@ func (h *held) closeLanes() {
 	for i := range h.lanes {
 		h.closeLane(&h.lanes[i])
 	}
+	h.away.close()
 	h.s.lane.CloseLane()
 }
 
@@ -100,11 +102,13 @@ func (h *held) useLane(l *pool.Lane) error {
 			return err
 		}
 	}
-	if h.conn == nil {
+	for h.conn == nil {
 		if i := slices.IndexFunc(h.parked, func(c *pool.Conn) bool { return c.Lane() == l }); i >= 0 {
 			h.unpark(i)
 		} else if err := h.acquireFrom(l); err != nil {
-			return err
+			if l = h.away.instead(l, err); l == nil {
+				return err
+			}
 		}
 	}
 	if h.s.tx.isOpen() && h.conn.Status() == wire.TxIdle {
@@ -190,6 +194,19 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
+// borrowFar is borrow for a lane that may be that of a standby. If the standby cannot be used, the backend is one of another server.
+func (h *held) borrowFar(l *pool.Lane) (*pool.Conn, error) {
+	for {
+		c, err := h.borrow(l)
+		if err == nil {
+			return c, nil
+		}
+		if l = h.away.instead(l, err); l == nil {
+			return nil, err
+		}
+	}
+}
+
 // want says what the session needs of its next backend.
 func (h *held) want() pool.Want {
 	since, underway := h.underway()
@@ -221,16 +238,19 @@ func (h *held) underway() (since uint64, ok bool) {
 
 // lastOf returns the place where the session notes the backend of a lane that it used last.
 func (h *held) lastOf(l *pool.Lane) **pool.Conn {
+	if l.Shard().IsStandby() {
+		return &h.away.last
+	}
 	if way := h.way(l); way != nil && l != h.s.lane {
 		return &way.last
 	}
 	return &h.last
 }
 
-// way returns the session's record of a lane that laneOf has opened.
+// way returns the session's record of a lane that laneOf has opened, or of the shard whose standby the lane is to.
 func (h *held) way(l *pool.Lane) *shardLane {
 	for i := range h.lanes {
-		if h.lanes[i].lane == l {
+		if h.lanes[i].lane == l || l.Shard().IsStandby() && h.lanes[i].name == l.Shard().Name {
 			return &h.lanes[i]
 		}
 	}

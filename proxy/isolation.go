@@ -136,14 +136,15 @@ func (t *transaction) snapshotAll() error {
 	for i := range shards {
 		shards[i] = i
 	}
-	if err := t.s.held.reserve(shards); err != nil {
+	far := t.s.held.away.course.Away()
+	if err := t.s.held.reserve(shards, far); err != nil {
 		return err
 	}
 	defer t.s.held.unreserve()
 	var legs []*leg
 	for _, shard := range shards {
 		// Not legFor: asking for the shard's types would take a snapshot now.
-		l, err := t.s.legs.legTo(shard)
+		l, err := t.s.legs.legTo(shard, far)
 		if err != nil {
 			_ = t.s.legs.endLegs(legs, true)
 			return err

@@ -8,6 +8,7 @@ import (
 	"weft/proxy/queues"
 	"weft/proxy/roster"
 	"weft/proxy/seek"
+	"weft/proxy/target"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 )
@@ -25,7 +26,9 @@ type keeper struct {
 	roster *roster.Roster
 	// seeker is which of a shard's servers is the primary.
 	seeker *seek.Seeker
-	vigil  *vigil.Vigil // other proxies that may hang
+	// barrier is since when the present schemas and places of rows are known here.
+	barrier target.Barrier
+	vigil   *vigil.Vigil // other proxies that may hang
 	// verdicts is what is found to be hot, and throttles is what is limited.
 	verdicts  verdicts
 	throttles *throttler.Throttler

@@ -261,7 +261,7 @@ const beginTimeout = 5 * time.Second
 
 // addLeg adds a leg to a shard to the legs of an execution, where cancel requests find it.
 func (ls *legs) addLeg(x *gathering, shard int) (*leg, error) {
-	l, err := ls.legFor(shard)
+	l, err := ls.legFor(shard, x.far)
 	if l != nil && readsOwn(x.req.facts) && ls.s.route.snap.Shards[shard].Name == ls.s.route.snap.Home {
 		err = ls.s.route.showOwnTo(l, x.req.facts)
 	}
@@ -274,9 +274,9 @@ func (ls *legs) addLeg(x *gathering, shard int) (*leg, error) {
 }
 
 // legFor makes a leg to a shard: with the backend that takes part in the block or that the
-// session is tied to, else with a borrowed one.
-func (ls *legs) legFor(shard int) (*leg, error) {
-	l, err := ls.legTo(shard)
+// session is tied to, else with a borrowed one. far says that it may be a standby's.
+func (ls *legs) legFor(shard int, far bool) (*leg, error) {
+	l, err := ls.legTo(shard, far)
 	if err == nil {
 		l.translate, err = ls.s.held.translationTo(l.conn.Lane())
 	}
@@ -285,8 +285,11 @@ func (ls *legs) legFor(shard int) (*leg, error) {
 
 // legTo makes a leg whose rows are not read, as it has no translation. It asks nothing in the
 // leg's transaction.
-func (ls *legs) legTo(shard int) (*leg, error) {
-	lane := ls.s.held.laneOf(ls.s.route.snap, shard).lane
+func (ls *legs) legTo(shard int, far bool) (*leg, error) {
+	lane, err := ls.s.held.away.laneTo(shard, far)
+	if err != nil {
+		return nil, err
+	}
 	l := &leg{s: ls.s, shard: shard}
 	for _, c := range ls.s.held.parked {
 		if c.Lane() == lane {
@@ -294,7 +297,7 @@ func (ls *legs) legTo(shard int) (*leg, error) {
 		}
 	}
 	if l.conn == nil {
-		c, err := ls.s.held.borrow(lane)
+		c, err := ls.s.held.borrowFar(lane)
 		if err != nil {
 			return nil, err
 		}

@@ -141,7 +141,7 @@ func (lk *lookups) lookupLegs(shards []int, call func(shard int) lookupCall) (le
 		}
 	}()
 	for _, shard := range shards {
-		l, err := lk.s.legs.legFor(shard)
+		l, err := lk.s.legs.legFor(shard, false)
 		if l != nil {
 			legs = append(legs, l)
 			lk.s.reach.track(legs)

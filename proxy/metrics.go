@@ -23,6 +23,7 @@ type metrics struct {
 	// it should be.
 	misplaced *prometheus.CounterVec
 	held      holdMetrics
+	reads     readMetrics
 }
 
 // holdMetrics is what was counted of statements that rounds of moves have held here.
@@ -52,6 +53,9 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 	}
 	if reg != nil {
 		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &serverCollector{srv: s}, &runCollector{srv: s, m: m}, &heatCollector{srv: s})
+	}
+	if reg != nil {
+		reg.MustRegister(&readCollector{srv: s, m: &m.reads})
 	}
 	return m
 }

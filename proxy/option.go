@@ -52,6 +52,8 @@ type options struct {
 	single bool
 	// coalesce: reads may share an execution with those of other sessions.
 	coalesce bool
+	// away is what is said of reads on standbys.
+	away wish
 
 	// statementTimeout and isolation are PostgreSQL's statement_timeout and
 	// default_transaction_isolation: a gathered statement must heed them as a whole.
@@ -85,7 +87,7 @@ func (o *options) heed(name, value string) error {
 // optionNames are the names of weft's own parameters.
 var optionNames = []string{
 	"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit", "weft.read", "weft.serializable",
-	"weft.statement_triggers", priorityOption, coalesceOption,
+	"weft.statement_triggers", priorityOption, coalesceOption, "weft.target", "weft.max_lag", "weft.causal", "weft.causal_wait", "weft.token",
 }
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
@@ -157,6 +159,8 @@ func (o *options) set(name, value string) *pgerr.Error {
 			return outOfRange(name, strings.TrimSpace(value), 0, math.MaxInt32)
 		}
 		o.maxParallelShards = int(n)
+	case "weft.target", "weft.max_lag", "weft.causal", "weft.causal_wait", "weft.token":
+		return o.away.set(name, value)
 	default:
 		return pgerr.New(pgerr.InvalidName, "invalid configuration parameter name %q", name).
 			WithDetail(`"weft" is a reserved prefix.`).WithHint("The parameters are %s.", strings.Join(optionNames, ", "))
@@ -236,6 +240,8 @@ func (o options) texts() map[string]string {
 		triggers = "per_shard"
 	}
 	return map[string]string{
+		"weft.target": o.away.target.String(), "weft.max_lag": showDuration(o.away.maxLag), "weft.causal": o.away.causal.String(),
+		"weft.causal_wait": showDuration(o.away.wait), "weft.token": o.away.token,
 		"weft.read": o.read, "weft.serializable": serializable, "weft.statement_triggers": triggers,
 		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": onOff(o.scatter), "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
 		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": onOff(o.native), "weft.commit": commit,

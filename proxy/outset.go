@@ -296,7 +296,7 @@ func (o *outset) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, h
 	if err == nil {
 		err = o.depart(r, p, f, d)
 	}
-	if err == nil && r.hotKey != nil && d.do == runOnShard {
+	if err == nil && r.hotKey != nil && d.do == runOnShard && !d.lane.Shard().IsStandby() {
 		d, err = o.board(r, p, text, f, how, d)
 	}
 	r.arrival = arrival{}

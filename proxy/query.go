@@ -179,6 +179,7 @@ func (s *Session) onFunctionCall() error {
 		return s.afterQuery(s.lost.refuseRead(err))
 	}
 	s.record.noteAdvance()
+	s.held.away.course.Note()
 	const firstUserOID = 16384
 	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
 		s.record.done.add(parser.Opaque)

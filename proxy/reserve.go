@@ -14,18 +14,25 @@ var _ pool.Asker = (*held)(nil)
 
 // reserve reserves backends of these shards, if the statement needs several and the session holds none.
 // A session that holds some waits for each, and comes before newcomers. The caller calls unreserve when
-// it has borrowed what it needs.
-func (h *held) reserve(shards []int) error {
+// it has borrowed what it needs. far says that they may be those of standbys.
+func (h *held) reserve(shards []int, far bool) error {
 	if _, underway := h.underway(); underway || len(shards) < 2 {
 		return nil
 	}
 	lanes := make([]*pool.Lane, len(shards))
-	for i, shard := range shards {
-		lanes[i] = h.laneOf(h.s.route.snap, shard).lane
-	}
-	conns, err := h.s.reach.queueForAll(lanes, h.want(), h.reserved)
-	if err != nil {
-		return survivable(err)
+	var conns []*pool.Conn
+	for again := true; again; {
+		var err error
+		for i, shard := range shards {
+			if lanes[i], err = h.away.laneTo(shard, far); err != nil {
+				return err
+			}
+		}
+		conns, err = h.s.reach.queueForAll(lanes, h.want(), h.reserved)
+		again = err != nil && far && h.away.insteadOf(lanes, err)
+		if err != nil && !again {
+			return survivable(err)
+		}
 	}
 	for _, c := range conns {
 		c.Lent()

@@ -15,6 +15,7 @@ type routing struct {
 	base      *directory.Snapshot // the cluster as last seen
 	snap      *directory.Snapshot // base as statements of the session's database see it
 	hasTables bool                // snap declares tables of the session's database
+	standbys  bool                // snap has shards with several servers
 	relies    reliance            // the plans that were made by snap and may not have been sent
 	// outdated: something unsent was planned by an older snapshot with other
 	// declarations.

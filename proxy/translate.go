@@ -36,7 +36,7 @@ type homeTypes struct {
 // translationTo returns the translation between the session and a shard; nil if none is
 // needed.
 func (h *held) translationTo(l *pool.Lane) (*catalog.Translation, error) {
-	if l == h.s.lane || !h.s.route.hasTables {
+	if l == h.s.lane || l.Shard().Name == h.s.lane.Shard().Name || !h.s.route.hasTables {
 		return nil, nil
 	}
 	if h.s.record.done.bits&(parser.DDL|parser.Opaque) != 0 && h.s.route.holdsHome() && h.conn != nil && h.conn.Lane() == l {

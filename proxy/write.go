@@ -314,7 +314,7 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 	}()
 	own, _ := x.write.Shape.(*plan.Own)
 	text := x.write.Text()
-	if err := wr.s.held.reserve(x.rounds.shards()); err != nil {
+	if err := wr.s.held.reserve(x.rounds.shards(), false); err != nil {
 		return err
 	}
 	defer wr.s.held.unreserve()

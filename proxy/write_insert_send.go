@@ -37,7 +37,7 @@ func (in *inserting) open(trial bool) (err error) {
 			shards = append(shards, shard)
 		}
 	}
-	if err := s.held.reserve(shards); err != nil {
+	if err := s.held.reserve(shards, false); err != nil {
 		return err
 	}
 	defer s.held.unreserve()

@@ -455,7 +455,7 @@ func (in *splitting) open() (err error) {
 			shards = append(shards, shard)
 		}
 	}
-	if err := s.held.reserve(shards); err != nil {
+	if err := s.held.reserve(shards, false); err != nil {
 		return err
 	}
 	defer s.held.unreserve()

@@ -13,6 +13,7 @@ import (
 	"weft/heat/queue"
 	"weft/heat/throttle"
 	"weft/proxy"
+	"weft/proxy/target"
 )
 
 // newProxy is the maker of all but the tests of this package.
@@ -51,7 +52,7 @@ func (p parts) proxyConfig() proxy.Config {
 		MaxClientsPerDatabase: cfg.Limits.MaxClientsPerDatabase,
 		UserClients:           userClients(cfg.Auth.Users),
 		AuthFailures:          cfg.Limits.AuthFailures,
-		Gather:                proxy.Gather{MaxBytes: int64(cfg.Gather.MaxBytes), Off: !cfg.Gather.Scatter, MaxParallelShards: cfg.Gather.MaxParallelShards},
+		Gather:                proxy.Gather{MaxBytes: int64(cfg.Gather.MaxBytes), Off: !cfg.Gather.Scatter, MaxParallelShards: cfg.Gather.MaxParallelShards, Replicas: replicas(cfg)},
 		StartupTimeout:        cfg.Limits.StartupTimeout,
 		DrainTimeout:          cfg.Limits.DrainTimeout,
 		ReadyShards:           float64(cfg.HTTP.ReadyShards),
@@ -63,6 +64,16 @@ func (p parts) proxyConfig() proxy.Config {
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,
 		Panics:                p.opt.panics,
+	}
+}
+
+// replicas is what the configuration says of reads on standbys.
+func replicas(cfg config.Config) proxy.Replicas {
+	r := cfg.Replicas
+	t, _ := target.Parse(r.Target) // the file has been checked
+	causal := map[string]target.Causal{"on": target.On, "off": target.Off}[r.Causal]
+	return proxy.Replicas{
+		Target: t, MaxLag: r.MaxLag, Causal: causal, CausalWait: r.CausalWait, MaxLagBytes: uint64(r.MaxLagBytes), Refuse: r.Fallback == config.FallbackRefuse, Zone: cfg.Zone,
 	}
 }
 
