@@ -34,6 +34,8 @@ type Facts struct {
 	Snapless bool
 	// Reads: it changes nothing, for certain.
 	Reads bool
+	// Whole: it is one statement, and one that PostgreSQL carries out in one transaction whatever it calls.
+	Whole bool
 	// Err: pg_query could not parse the text, or it is too deep to be parsed safely; Effects is then Opaque.
 	Err error
 
@@ -126,6 +128,7 @@ func parseFacts(text string, opt Options) *Facts {
 		return &Facts{Effects: Opaque, Err: c.err}
 	}
 	c.facts.Reads = onlyReads(tree, c.facts.Funcs)
+	c.facts.Whole = len(tree.Stmts) == 1 && whole(tree.Stmts[0].Stmt)
 	c.facts.Snapless = len(tree.Stmts) == 1 && snapless(tree.Stmts[0].Stmt)
 	// The meaning of U&"…" depends on the literal of its UESCAPE.
 	if i := strings.IndexAny(text, "uU"); i >= 0 && strings.Contains(strings.ToLower(text[i:]), `u&"`) {

@@ -23,6 +23,15 @@ func onlyReads(tree *pg_query.ParseResult, funcs []string) bool {
 	return !slices.ContainsFunc(funcs, func(f string) bool { return !harmless[f] })
 }
 
+// whole reports whether PostgreSQL carries out a statement in one transaction: a procedure, say, may commit in between.
+func whole(n *pg_query.Node) bool {
+	switch n.GetNode().(type) {
+	case *pg_query.Node_SelectStmt, *pg_query.Node_InsertStmt, *pg_query.Node_UpdateStmt, *pg_query.Node_DeleteStmt, *pg_query.Node_MergeStmt:
+		return true
+	}
+	return false
+}
+
 // selects reports whether a query neither makes a table nor has a WITH that writes,
 // which PostgreSQL allows at the top alone.
 func selects(q *pg_query.SelectStmt) bool {

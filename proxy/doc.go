@@ -37,7 +37,7 @@
 //     open block and its participants.
 //   - commit (commit.go, follow.go, change.go, carry.go, leftover.go): the end of a block
 //     that wrote on several shards, see package twopc.
-//   - loss (loss.go, lost.go, refuse.go, watch.go): a transaction that can only be rolled
+//   - loss (loss.go, lost.go, retry.go, refuse.go, watch.go): a transaction that can only be rolled
 //     back.
 //
 // How a statement is carried out:

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -143,6 +144,16 @@ func (h *held) acquireFrom(l *pool.Lane) error {
 
 // borrow takes a backend from the pool and gives it the session's settings.
 func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
+	c, err := h.ready(l)
+	if errors.Is(err, pool.ErrLost) {
+		told := *pgerr.From(err)
+		err = told.WithCause(fmt.Errorf("%w: %w", errUnsent, err))
+	}
+	return c, err
+}
+
+// ready is borrow, without saying of an error that nothing was sent.
+func (h *held) ready(l *pool.Lane) (*pool.Conn, error) {
 	want := h.want()
 	if !h.s.route.hasTables {
 		// A session that visits many shards comes back to each of them late. If the session

@@ -27,6 +27,7 @@ type loss struct {
 	state lossState
 	cause *pgerr.Error // how the backend was lost, until the client has been told
 	bound boundEnd
+	retry retry
 }
 
 // boundEnd is how the portal that was bound during a loss ends the transaction.

@@ -196,7 +196,7 @@ func (l *loss) executeInLostTx(name []byte) {
 // onLost handles the loss of a backend under the session. An open transaction is gone with the
 // backend, and the client must not go on as if it had none.
 func (l *loss) onLost(err error) error {
-	if l.s.out.fatal || l.s.out.rem > 0 {
+	if !l.s.lost.retry.takes(err, true) && (l.s.out.fatal || l.s.out.rem > 0) {
 		// The client has been told, or has half a row and cannot be told.
 		_ = l.s.out.flushClient()
 		l.s.held.drop()

@@ -22,6 +22,7 @@ type metrics struct {
 	// misplaced counts connections that were refused because the server is not the shard that
 	// it should be.
 	misplaced *prometheus.CounterVec
+	repeated  prometheus.Counter
 	held      holdMetrics
 	reads     readMetrics
 }
@@ -41,6 +42,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		gathered: tally.NewHistogram(tally.Bytes),
 		plans:    tally.NewHistogram(nil),
 		held:     holdMetrics{waited: tally.NewHistogram(tally.Durations)},
+		repeated: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_repeated_total", Help: "Statements that were carried out again because their shard was lost under them."}),
 		misplaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_shard_misplaced_total", Help: "Connections refused because the server is another one than the shard should be.",
 		}, []string{"shard"}),
@@ -52,7 +54,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		m.commits[i] = tally.NewHistogram(tally.Durations)
 	}
 	if reg != nil {
-		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &serverCollector{srv: s}, &runCollector{srv: s, m: m}, &heatCollector{srv: s})
+		reg.MustRegister(m.clients, m.misplaced, m.repeated, &poolCollector{srv: s}, &serverCollector{srv: s}, &runCollector{srv: s, m: m}, &heatCollector{srv: s})
 	}
 	if reg != nil {
 		reg.MustRegister(&readCollector{srv: s, m: &m.reads})

@@ -12,8 +12,9 @@ import (
 type answers struct {
 	s *Session
 
-	wire.Out     // whole messages, not yet written
-	rem      int // bytes of a row that are still to come from the backend
+	wire.Out        // whole messages, not yet written
+	rem      int    // bytes of a row that are still to come from the backend
+	passed   uint64 // bytes that the client has been given
 	// reported holds the values of parameters that the client knows after the next
 	// ReadyForQuery. The map is shared with other sessions until ownsRep is set.
 	reported map[string]string

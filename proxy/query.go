@@ -180,6 +180,7 @@ func (s *Session) onFunctionCall() error {
 	}
 	s.record.noteAdvance()
 	s.held.away.course.Note()
+	s.lost.retry.saw(nil)
 	const firstUserOID = 16384
 	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
 		s.record.done.add(parser.Opaque)

@@ -19,6 +19,7 @@ func (l *loss) refuseBoundRead(err error) error {
 	case errors.Is(err, errEnd):
 		return err
 	case errors.Is(err, pool.ErrLost):
+		l.s.lost.retry.takes(err, false)
 		l.closeAll()
 		l.s.emitLocal()
 		l.s.pipe.skipToSync()
@@ -54,6 +55,7 @@ func (l *loss) refuseRead(err error) error {
 	case errors.Is(err, errEnd):
 		return err
 	case errors.Is(err, pool.ErrLost):
+		l.s.lost.retry.takes(err, false)
 		l.closeAll()
 		return l.s.refused(err)
 	}

@@ -190,7 +190,7 @@ func (p *pipe) await(c *pool.Conn, n int) error {
 		err = c.WriteAndFill(p.unsent.B)
 		p.unsent.Reset()
 	} else {
-		if !p.s.portals.mayUnbind() && !p.s.route.outset.keeps() {
+		if !p.s.portals.mayUnbind() && !p.s.route.outset.keeps() && !p.s.lost.retry.holdsBack() {
 			if err := p.s.out.flushOrEnd(); err != nil {
 				return err
 			}
@@ -257,6 +257,9 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			if e := pool.ServerError(body); e.IsFatal() {
 				return c.Lost(e) // FATAL is no answer to COMMIT: the outcome is found out
 			}
+		}
+		if p.s.lost.retry.dies(c, body) {
+			return c.Lost(pool.ServerError(body))
 		}
 		if o.sure && o.kind != opQuery {
 			if e := pool.ServerError(body); !e.IsFatal() {

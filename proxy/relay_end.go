@@ -13,6 +13,7 @@ import (
 // CommandComplete as it is.
 func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	if visible {
+		p.s.lost.retry.complete()
 		p.s.tx.tried(true)
 		p.s.account.run.rows += rowsOf(body)
 	}
@@ -110,6 +111,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	p.s.out.tellParameters(c)
 	p.s.out.Grow()
 	p.s.out.B = wire.AppendReadyForQuery(p.s.out.B, c.Status())
+	p.s.lost.retry.end()
 	return nil
 }
 

@@ -47,6 +47,7 @@ func (a *account) nameRun(f *parser.Facts, text []byte) {
 	if a.run.simple && a.run.facts == nil {
 		a.run.facts = f
 		a.shown.Store(f)
+		a.s.lost.retry.saw(f)
 	}
 }
 
@@ -88,6 +89,7 @@ func (a *account) beginExecute(body []byte) {
 			f, at = p.facts, p.usage
 		}
 	}
+	a.s.lost.retry.saw(f)
 	t := a.bound.at
 	if a.bound.at = 0; t == 0 { // the portal has been executed before
 		t = tally.Now()

@@ -73,7 +73,7 @@ type login struct {
 func newSession(srv *Server, client *wire.Stream, startup *wire.Packet, user, database string) *Session {
 	s := &Session{srv: srv, client: client, login: login{user: user, startup: startup, started: time.Now()}}
 	s.out.s, s.prepared.s, s.portals.s, s.record.s, s.drawn.s, s.account.s, s.reach.s = s, s, s, s, s, s, s
-	s.held.s, s.held.away.s, s.pipe.s, s.implicit.s, s.tx.s, s.commit.s, s.lost.s = s, s, s, s, s, s, s
+	s.held.s, s.held.away.s, s.pipe.s, s.implicit.s, s.tx.s, s.commit.s, s.lost.s, s.lost.retry.s = s, s, s, s, s, s, s, s
 	s.route.s, s.route.touch.s, s.route.outset.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s, s, s
 	s.copy.s, s.gather.explain.s, s.every.s, s.util.s = s, s, s, s
 	s.reach.cancelled = make(chan struct{}, 1)
@@ -197,6 +197,9 @@ func (s *Session) step() error {
 	if s.pipe.course.skips(typ) {
 		return s.pipe.skip(length + 1)
 	}
+	if !s.lost.retry.within {
+		s.lost.retry.begin()
+	}
 	if s.tx.crowded {
 		s.reach.turn.Add(1)
 	}
@@ -237,6 +240,9 @@ func (s *Session) header() (typ byte, length int, err error) {
 	}
 	s.route.touch.rest()
 	s.route.outset.rest()
+	if s.lost.retry.due {
+		s.lost.retry.rewind()
+	}
 	for {
 		if typ, length, ok := s.client.Header(); ok {
 			return typ, length, nil
@@ -265,6 +271,9 @@ func (s *Session) header() (typ byte, length int, err error) {
 		}
 		if s.held.conn != nil || s.tx.crowded {
 			s.reach.waiting.Store(true)
+		}
+		if !s.lost.retry.within {
+			s.client.LetGo()
 		}
 		err := s.client.Fill()
 		if s.held.conn != nil || s.tx.crowded {
@@ -337,6 +346,9 @@ func (s *Session) kill(e *pgerr.Error) {
 
 // flushClient writes the messages that wait for the client.
 func (o *answers) flushClient() error {
+	if o.s.lost.retry.due {
+		o.cut(o.s.lost.retry.since) // the client gets the answers of the next attempt
+	}
 	if o.Len() == 0 {
 		return nil
 	}
@@ -354,8 +366,19 @@ func (o *answers) give(b []byte) error {
 	if k := o.s.script.kept; k != nil {
 		b = k.take(b)
 	}
+	o.passed += uint64(len(b))
 	_, err := o.s.client.Write(b)
 	return err
+}
+
+// sofar counts the bytes that the client has been given, or will be given next.
+func (o *answers) sofar() uint64 { return o.passed + uint64(o.Len()) }
+
+// cut drops what waits for the client beyond a count of sofar.
+func (o *answers) cut(to uint64) {
+	if o.sofar() > to {
+		o.B = o.B[:to-o.passed]
+	}
 }
 
 // tell adds an error or notice of weft to the messages that wait for the client.
@@ -399,6 +422,7 @@ func (o *answers) tellReady() {
 	o.tellParameters(o.s.held.conn)
 	o.Grow()
 	o.B = wire.AppendReadyForQuery(o.B, o.s.localStatus())
+	o.s.lost.retry.end()
 }
 
 // close ends the session: the backend goes back to the pool if it can be made clean.
@@ -456,6 +480,9 @@ func (o *answers) refuse(err error) error {
 		for _, st := range o.s.pipe.parsedNow {
 			st.doubtful = true
 		}
+	}
+	if o.s.lost.retry.takes(err, false) {
+		return nil
 	}
 	o.tell(e)
 	return nil

@@ -26,6 +26,9 @@ type Stream struct {
 	buf   []byte // nil while nothing is buffered
 	owned *[chunk]byte
 	r, w  int
+	// mark is where the bytes begin that Rewind brings back, if held.
+	mark int
+	held bool
 
 	// State of the read callback, kept here so that a read allocates nothing.
 	readFn  func(fd uintptr) bool
@@ -88,18 +91,42 @@ func (s *Stream) Close() error { return s.conn.Close() }
 // Fill or Consume.
 func (s *Stream) Buffered() []byte { return s.buf[s.r:s.w] }
 
-// Consume takes n buffered bytes. The memory goes back when none is left.
+// Consume takes n buffered bytes. The memory goes back when none is left, unless bytes are held.
 func (s *Stream) Consume(n int) {
 	s.r += n
+	if s.held {
+		if s.r-s.mark <= chunk {
+			return
+		}
+		s.held = false
+	}
 	if s.r == s.w {
 		s.Release()
 	}
 }
 
+// Hold keeps the bytes that are consumed from now on, so that Rewind can bring them back: up to a chunk of them. What was held
+// before is let go.
+func (s *Stream) Hold() { s.mark, s.held = s.r, true }
+
+// Holds reports whether all bytes consumed since Hold are still there.
+func (s *Stream) Holds() bool { return s.held }
+
+// LetGo ends Hold.
+func (s *Stream) LetGo() {
+	s.held = false
+	if s.r == s.w && s.buf != nil {
+		s.Release()
+	}
+}
+
+// Rewind makes the bytes consumed since Hold the next ones again. They must be held, and stay held.
+func (s *Stream) Rewind() { s.r = s.mark }
+
 // Release drops everything buffered and gives the memory back.
 func (s *Stream) Release() {
 	s.r, s.w = 0, 0
-	s.buf = nil
+	s.buf, s.held = nil, false
 	if s.owned != nil {
 		chunks.Put(s.owned)
 		s.owned = nil
@@ -133,10 +160,8 @@ func (s *Stream) fill(first []byte) error {
 }
 
 func (s *Stream) await(first []byte) error {
-	if s.w > s.r { // room behind what is buffered, or make some
-		if s.w == len(s.buf) {
-			s.makeRoom(chunk / 2)
-		}
+	if s.buf != nil && s.w == len(s.buf) { // make room behind what is buffered
+		s.makeRoom(chunk / 2)
 	}
 	if s.raw == nil {
 		if s.buf == nil {
@@ -147,7 +172,7 @@ func (s *Stream) await(first []byte) error {
 		if n > 0 {
 			return nil
 		}
-		if s.w == s.r {
+		if s.w == s.r && !s.held {
 			s.Release()
 		}
 		if err == nil {
@@ -224,21 +249,29 @@ func (s *Stream) borrow() {
 }
 
 // makeRoom moves the buffered bytes to the front, and to larger memory if less
-// than n bytes would be free behind them.
+// than n bytes would be free behind them. Held bytes move along if that needs no more than two chunks.
 func (s *Stream) makeRoom(n int) {
-	have := s.w - s.r
+	from := s.r
+	if s.held {
+		if s.w-s.mark+n <= 2*chunk {
+			from = s.mark
+		} else {
+			s.held = false
+		}
+	}
+	have := s.w - from
 	if len(s.buf)-have >= n {
-		copy(s.buf, s.buf[s.r:s.w])
+		copy(s.buf, s.buf[from:s.w])
 	} else {
 		b := make([]byte, have+n)
-		copy(b, s.buf[s.r:s.w])
+		copy(b, s.buf[from:s.w])
 		if s.owned != nil {
 			chunks.Put(s.owned)
 			s.owned = nil
 		}
 		s.buf = b
 	}
-	s.r, s.w = 0, have
+	s.r, s.w, s.mark = s.r-from, have, 0
 }
 
 // Header returns the type and the declared length of the first buffered

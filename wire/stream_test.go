@@ -428,3 +428,86 @@ func BenchmarkTurn(b *testing.B) {
 		s.Consume(len(s.Buffered()))
 	}
 }
+
+// TestRewind: bytes that were consumed come again, also after the memory has become too small for them and for what followed.
+func TestRewind(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		s, peer := ends(t, tcp)
+		var all []byte
+		for i := range 40 {
+			all = wire.AppendFrame(all, 'Q', bytes.Repeat([]byte{byte('a' + i)}, 1000))
+		}
+		go func() {
+			for i := 0; i < len(all); i += 700 {
+				_, _ = peer.Write(all[i:min(len(all), i+700)])
+			}
+		}()
+		next := func(i int) {
+			t.Helper()
+			_, body, err := s.Next(1 << 20)
+			if err != nil || body[0] != byte('a'+i) || len(body) != 1000 {
+				t.Fatalf("frame %d: %q, %v", i, body[:1], err)
+			}
+			s.Consume(wire.HeaderLen + len(body))
+		}
+		at := 0
+		for _, n := range []int{1, 3, 9, 12} {
+			if err := s.Need(wire.HeaderLen); err != nil {
+				t.Fatal(err)
+			}
+			s.Hold()
+			for i := range n {
+				next(at + i)
+			}
+			if !s.Holds() {
+				t.Fatalf("%d frames are not held", n)
+			}
+			s.Rewind()
+			for i := range n {
+				next(at + i)
+			}
+			at += n
+		}
+		s.Hold()
+		for ; at < 40; at++ {
+			next(at)
+			if at == 25 {
+				s.Hold()
+			}
+		}
+		if !s.Holds() {
+			t.Error("14 frames are not held")
+		}
+		s.LetGo()
+		if s.Holds() || len(s.Buffered()) > 0 {
+			t.Error("still held")
+		}
+	})
+}
+
+// TestHoldBound: no more than a chunk is held.
+func TestHoldBound(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		s, peer := ends(t, tcp)
+		frame := wire.AppendFrame(nil, 'Q', make([]byte, 1000))
+		go func() {
+			for range 100 {
+				_, _ = peer.Write(frame)
+			}
+		}()
+		if err := s.Need(wire.HeaderLen); err != nil {
+			t.Fatal(err)
+		}
+		s.Hold()
+		for range 100 {
+			_, body, err := s.Next(1 << 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Consume(wire.HeaderLen + len(body))
+		}
+		if s.Holds() {
+			t.Error("100 kB are held")
+		}
+	})
+}
