@@ -284,6 +284,11 @@ func (s *Session) header() (typ byte, length int, err error) {
 				_ = s.client.Conn().SetReadDeadline(time.Time{})
 				s.record.endIdle()
 			}
+			if s.reach.woke.Load() { // before what has just come
+				if err := s.woken(); err != nil {
+					return 0, 0, err
+				}
+			}
 			continue
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
