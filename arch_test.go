@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"deadlock", "reshard/carrier", "advise"},
 	{"schema"},
 	{"executor"},
-	{"finish", "sequence", "twopc", "backup", "handover"},
+	{"finish", "sequence", "twopc", "backup", "handover", "discover"},
 	{"planner"},
 	{"pool"},
 	{"stream", "explain"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weft/directory"
+	"weft/patroni"
 )
 
 // Cluster is cluster.yaml: what weft apply puts in the directory.
@@ -34,14 +35,40 @@ type Cluster struct {
 	Tables []Table `yaml:"tables"`
 	// Throttles are all that have no end. Absent: as they are.
 	Throttles []Throttle `yaml:"throttles"`
+
+	// Found are the hosts of shards that the file does not list, by the shard's name. The caller of Merge sets it.
+	Found map[string][]string `yaml:"-"`
 }
 
 // Shard declares a directory.Shard.
 type Shard struct {
-	Name    string            `yaml:"name"`
-	Hosts   []string          `yaml:"hosts"`
+	Name  string   `yaml:"name"`
+	Hosts []string `yaml:"hosts"`
+	// Patroni names the servers instead of Hosts.
+	Patroni *Patroni          `yaml:"patroni"`
 	Options map[string]string `yaml:"options"`
 	Weight  *int              `yaml:"weight"` // absent: 1
+}
+
+// Patroni declares a patroni.Scope.
+type Patroni struct {
+	Scope     string `yaml:"scope"`
+	Namespace string `yaml:"namespace"` // absent: patroni.DefaultNamespace
+}
+
+// find says where the servers of a shard are found. known is what the directory says of the shard, nil if it does not know the shard.
+func (c Cluster) find(s Shard, d, known *directory.Shard) {
+	var scope *patroni.Scope
+	if s.Patroni != nil {
+		scope = &patroni.Scope{Scope: s.Patroni.Scope, Namespace: s.Patroni.Namespace}
+	}
+	switch d.Find(d.Hosts, scope); {
+	case !d.Discovered():
+	case len(c.Found[d.Name]) > 0:
+		d.Hosts = c.Found[d.Name]
+	case known != nil && known.Source() == d.Source():
+		d.Hosts = known.Hosts
+	}
 }
 
 // Pin declares a directory.Pin.
@@ -96,6 +123,11 @@ func (c Cluster) problems(s *directory.Snapshot) Problems {
 			ps.add(fmt.Sprintf("pins[%d].buckets", i), "is needed: a range of buckets, for example 0-99")
 		}
 	}
+	for i, s := range c.Shards {
+		if s.Patroni != nil && len(s.Hosts) > 0 {
+			ps.add(fmt.Sprintf("shards[%d].hosts", i), "and patroni exclude each other: the servers are those that Patroni runs")
+		}
+	}
 	c.tableProblems(&ps)
 	c.throttleProblems(&ps)
 	if err := s.Validate(); err != nil {
@@ -130,6 +162,11 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		if s.Weight != nil {
 			declared[i].Weight = *s.Weight
 		}
+		known := (*directory.Shard)(nil)
+		if old != nil {
+			known, _ = old.Shard(s.Name)
+		}
+		c.find(s, &declared[i], known)
 	}
 	var pins []directory.Pin
 	for _, p := range c.Pins {
@@ -213,7 +250,7 @@ func (c Cluster) revived(declared []directory.Shard) (*directory.Snapshot, error
 		if at < 0 || len(declared) != len(next.Shards) {
 			return nil, errors.New("shards and directory do not list the same ones: take directory out of the file to make a new cluster")
 		}
-		next.Shards[i].Hosts, next.Shards[i].Options = declared[at].Hosts, declared[at].Options
+		next.Shards[i].Relocate(&declared[at])
 	}
 	return next, nil
 }

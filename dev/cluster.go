@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"weft/directory"
+	"weft/patroni"
 )
 
 // declare writes the cluster into the directory: a new one, or the ports of this
@@ -20,6 +21,9 @@ func declare(ctx context.Context, store directory.Store, st *state, shards []*sh
 					Hosts:   s.addrs,
 					Options: map[string]string{"sslmode": "disable"}, // loopback, and the servers have no certificate
 					Weight:  1,
+				}
+				if st.Patroni {
+					list[i].Patroni = &patroni.Scope{Scope: s.name}
 				}
 			}
 			return directory.New(st.BucketCount, shards[0].name, list), nil

@@ -161,6 +161,9 @@ func (t *Table) describe() string {
 func (sh *Shard) describe() string {
 	var b strings.Builder
 	b.WriteString(sh.Name + " " + strings.Join(sh.Hosts, ","))
+	if sh.Discovered() {
+		b.WriteString(" (" + sh.Source() + ")")
+	}
 	for _, k := range slices.Sorted(maps.Keys(sh.Options)) {
 		v := sh.Options[k]
 		if k == "sslpassword" {

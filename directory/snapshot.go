@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"weft/patroni"
 	"weft/primary"
 	"weft/vindex"
 )
@@ -164,6 +165,12 @@ type Shard struct {
 
 	// Servers is what is said of single servers, by their address in Hosts.
 	Servers map[string]Server `json:"servers,omitempty"`
+
+	// Patroni, if not nil, runs the servers: Hosts are those that it was last known to have.
+	Patroni *patroni.Scope `json:"patroni,omitempty"`
+
+	// Names, if there are any, are what Hosts are found by: see Find.
+	Names []string `json:"names,omitempty"`
 
 	// Drain, if not nil, keeps new work from the shard on all proxies. It is never changed in place.
 	Drain *Drain `json:"drain,omitempty"`

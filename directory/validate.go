@@ -104,7 +104,8 @@ func (s *Snapshot) validate(known *Snapshot) error {
 }
 
 func (sh *Shard) validate(place string, hosts map[string]string, bad func(place, format string, args ...any)) {
-	if len(sh.Hosts) == 0 {
+	sh.validateSource(place, bad)
+	if len(sh.Hosts) == 0 && !sh.Discovered() {
 		bad(place+".hosts", "at least one host:port is needed")
 	}
 	for i, h := range sh.Hosts {

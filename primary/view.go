@@ -87,6 +87,19 @@ func (v *View) Has(s *Server) bool {
 // Open reports whether work may be sent to the shard.
 func (v *View) Open() bool { return v == nil || v.State == Steady || v.State == Unknown }
 
+// Answers reports whether the server at an address answers as a primary or a standby of the shard.
+func (v *View) Answers(address string) bool {
+	if v == nil {
+		return false
+	}
+	for i := range v.Servers {
+		if s := &v.Servers[i]; s.Address == address {
+			return s.Role == Leads || s.Role == Follows
+		}
+	}
+	return false
+}
+
 // Suspect returns what the last primary has answered.
 func (v *View) Suspect() Kind {
 	for i := range v.Servers {

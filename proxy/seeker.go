@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/discover"
 	"weft/pool"
 	"weft/primary"
 	"weft/proxy/seek"
@@ -31,6 +32,25 @@ func newSeeker(s *Server) *seek.Seeker {
 		cfg.Enter, cfg.EndDrain = s.keeper.roster.EnterGeneration, s.keeper.roster.EndDrain
 	}
 	return seek.New(cfg)
+}
+
+// newFinder returns what finds the servers of shards that are not declared. It is nil if the directory cannot be changed.
+func newFinder(s *Server) *discover.Finder {
+	if s.cfg.Directory == nil {
+		return nil
+	}
+	keys, _ := s.cfg.Directory.(discover.Keys)
+	return discover.New(discover.Config{
+		Log: s.log, Source: &discover.Source{Keys: keys}, Snapshot: s.cfg.Snapshot, Update: s.cfg.Directory.Update,
+		View: s.keeper.seeker.View, Suspect: s.keeper.seeker.Suspect, Guard: s.guarded,
+	})
+}
+
+// findServers finds the servers of shards until ctx ends.
+func (s *Server) findServers(ctx context.Context) {
+	if f := newFinder(s); f != nil {
+		f.Run(ctx)
+	}
 }
 
 // hook gives the pool what it asks the server.

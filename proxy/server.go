@@ -138,6 +138,7 @@ func New(cfg Config) (*Server, error) {
 	s.crew.Go(s.kept("heartbeat", s.keeper.beat))
 	s.crew.Go(s.kept("watcher", s.watch))
 	s.crew.Go(s.kept("servers of shards", s.keeper.seeker.Run))
+	s.crew.Go(s.kept("addresses of servers", s.findServers))
 	s.crew.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))
 	s.crew.Go(s.kept("history of heat", s.counts.chronicle.Run))
 	s.crew.Go(s.kept("verdicts", s.keeper.verdicts.judge.Run))

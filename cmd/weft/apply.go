@@ -57,7 +57,7 @@ is asked by the proxies before they use it.
       hosts: [10.0.0.1:5432, 10.0.0.2:5432]   # the primary among them is found
       options: {sslmode: verify-full, sslrootcert: /etc/weft/ca.pem}
     - name: shard-1
-      hosts: [10.0.0.3:5432]
+      patroni: {scope: shop-1}  # its servers are those that Patroni runs, by its keys in etcd
       weight: 2                 # twice the share of the others
   pins:
     - {buckets: 0-99, shard: shard-1}
@@ -92,6 +92,9 @@ is asked by the proxies before they use it.
 				return err
 			}
 			defer store.Close()
+			if err := findHosts(cmd.Context(), store, &want); err != nil {
+				return err
+			}
 			servers, err := server.NewServers(cfg)
 			if err != nil {
 				return err

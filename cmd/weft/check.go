@@ -27,7 +27,10 @@ that the file refers to must be there.
 
 If the directory that weft.yaml names answers, the shards' servers are asked whose
 they are: one that belongs to another cluster, or is another shard, is a problem.
-Whoever does not answer is named, and is none. With --offline nothing is contacted.`,
+Whoever does not answer is named, and is none. With --offline nothing is contacted.
+
+Of shards that Patroni runs, settings that do not go well with weft are named, as warnings: ttl,
+synchronous_mode, failsafe_mode and max_prepared_transactions.`,
 		Example: `  weft check -c weft.yaml
   weft check -f cluster.yaml
   weft check -c weft.yaml --offline`,
@@ -121,6 +124,7 @@ func checkServers(ctx context.Context, file string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	checkPatroni(ask, store, snap, cfg.Failover.Wait, w)
 	snap = snap.Clone()
 	hosts := servers.Ask(ctx, snap.Shards, identifyTimeout)
 	for _, h := range hosts {

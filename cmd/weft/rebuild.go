@@ -147,7 +147,7 @@ func (r *rebuilding) revive(k server.Kept, named *directory.Snapshot, hosts []se
 		if !ok {
 			return nil, nil, fmt.Errorf("the cluster has a shard %s, and the file does not: add it, with its hosts", next.Shards[i].Name)
 		}
-		next.Shards[i].Hosts, next.Shards[i].Options = sh.Hosts, sh.Options
+		next.Shards[i].Relocate(sh)
 	}
 	if errs := server.Judge(next, hosts, nil); len(errs) > 0 {
 		return nil, nil, misplacedError("nothing is rebuilt, because servers are not those of the newest copy:", errs)

@@ -96,6 +96,15 @@ func (s *switching) manager(ctx context.Context, cmd *cobra.Command) (handover.M
 		return &runManager{s.command, cmd}, nil
 	}
 	if s.scope.Scope == "" {
+		sh, err := s.shard.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if sh.Patroni != nil {
+			s.scope = *sh.Patroni
+		}
+	}
+	if s.scope.Scope == "" {
 		if m := s.findDev(ctx); m != nil {
 			if s.to != "" {
 				return nil, errors.New("--to: weft dev chooses the server itself")

@@ -56,14 +56,15 @@ func (o *output) String() string {
 
 const shards = 2
 
-// newCluster starts weft dev with two shards of a primary and a standby each.
-func newCluster(t testing.TB) *cluster {
+// newCluster starts weft dev with two shards of a primary and a standby each. more are further flags.
+func newCluster(t testing.TB, more ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, program: harness.ProgramPath(t), dir: filepath.Join(pgtest.Dir(t), "dev"), listen: loopback(freePorts(t, 1))}
 	c.args = []string{
 		"dev", "--dir", c.dir, "--listen", c.listen, "--http", loopback(freePorts(t, 1)), "--port-base", fmt.Sprint(freePorts(t, 2*shards)),
 		"--shards", fmt.Sprint(shards), "--replicas", "1", "--bucket-count", "64", "--demo=false",
 	}
+	c.args = append(c.args, more...)
 	c.start()
 	t.Cleanup(func() {
 		c.end(syscall.SIGTERM)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"weft/dev/patroni"
 	"weft/integration/harness"
 )
 
@@ -195,6 +196,42 @@ func TestSwitchover(t *testing.T) {
 	}
 	c.fences(1)
 	c.drains(0, other)
+}
+
+// Patroni is asked for another primary while clients write: they see no error. Its settings are those that weft check wants, and the servers
+// are found by its keys.
+func TestPatroni(t *testing.T) {
+	if _, err := patroni.Find(); err != nil {
+		t.Skip("Patroni is an own package that not every machine with PostgreSQL has: ", err)
+	}
+	c := newCluster(t, "--patroni")
+	if text, err := c.weft("check"); err != nil || strings.Contains(text, "Patroni") {
+		t.Errorf("weft check: %v: %s", err, text)
+	}
+	c.openBank()
+	w := startWork(t, c.listen)
+	w.goesOn()
+	c.awaitStandby(1)
+	before := c.primary(1)
+	if text, err := c.weft("switchover", "shard-1", "--to", before.Address); err == nil || !strings.Contains(text, "is the primary already") {
+		t.Errorf("to the primary: %v: %s", err, text)
+	}
+	text, err := c.weft("switchover", "shard-1", "--wait", "60s", "--for", "4m")
+	if err != nil {
+		t.Fatalf("switchover: %v: %s", err, text)
+	}
+	t.Log(text)
+	if now := c.primary(1); now.Address == before.Address {
+		t.Errorf("%s is the primary still", now.Address)
+	}
+	w.goesOn()
+	w.stop()
+	for _, e := range w.errors {
+		t.Error(e)
+	}
+	if got := c.mustAsk("select sum(balance) from account"); got != fmt.Sprint(accounts*funds) {
+		t.Errorf("the accounts hold %s", got)
+	}
 }
 
 // fences makes the proxies let go of a primary: clients wait, until that is taken back, and until there is another one.

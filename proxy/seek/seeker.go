@@ -274,6 +274,14 @@ func (s *Seeker) Accounts() map[string]Account {
 	return out
 }
 
+// View returns what is known of the servers of a shard, nil if they are not watched.
+func (s *Seeker) View(shard string) *primary.View {
+	if w := s.find(shard); w != nil {
+		return w.View()
+	}
+	return nil
+}
+
 // find returns the watch of a shard, nil if there is none.
 func (s *Seeker) find(shard string) *watched {
 	s.mu.Lock()
