@@ -219,6 +219,13 @@ type Gather struct {
 	MaxParallelShards int `yaml:"max_parallel_shards"`
 }
 
+// What becomes of idle clients when a proxy ends: they are closed at once, one by one, or when they leave.
+const (
+	DrainClose  = "close"
+	DrainSpread = "spread"
+	DrainKeep   = "keep"
+)
+
 // Limits keep one client, or many, from taking everything.
 type Limits struct {
 	MaxClients int `yaml:"max_clients"`
@@ -234,6 +241,10 @@ type Limits struct {
 	// DrainTimeout is how long running transactions may take to finish after
 	// the first SIGTERM.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// DrainDelay is how long clients are taken after the first SIGTERM, while /readyz fails.
+	DrainDelay time.Duration `yaml:"drain_delay"`
+	// DrainIdle says what becomes of idle clients after that: DrainClose, DrainSpread or DrainKeep.
+	DrainIdle string `yaml:"drain_idle"`
 	// MaxQueryBytes bounds one statement: its text, or its parameters.
 	MaxQueryBytes Size `yaml:"max_query_bytes"`
 	// Memory bounds what the statements of all clients take.
@@ -350,6 +361,7 @@ func Default() Config {
 			AuthFailures:   100,         // no application fails so often, and no password is found so
 			StartupTimeout: time.Minute, // PostgreSQL's authentication_timeout
 			DrainTimeout:   30 * time.Second,
+			DrainIdle:      DrainClose,
 			MaxQueryBytes:  64 << 20,
 			Memory:         1 << 30,
 		},

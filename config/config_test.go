@@ -112,7 +112,7 @@ func TestMarshal(t *testing.T) {
 		},
 		Failover: Failover{Wait: 20 * time.Second, InTransaction: 2 * time.Second, ProbeInterval: 100 * time.Millisecond, ProbeTimeout: 400 * time.Millisecond, LagWarning: 9 * time.Second},
 		Gather:   Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
-		Limits:   Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20, Memory: 1 << 30},
+		Limits:   Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, DrainDelay: 7 * time.Second, DrainIdle: DrainSpread, MaxQueryBytes: 3 << 20, Memory: 1 << 30},
 		Log:      Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
 
 		Statements: Statements{MaxBytes: 1 << 20},

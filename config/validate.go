@@ -235,6 +235,12 @@ func (l Limits) problems(ps *Problems) {
 	ps.between("limits.auth_failures", l.AuthFailures, 0, 1_000_000)
 	ps.positive("limits.startup_timeout", l.StartupTimeout)
 	ps.positive("limits.drain_timeout", l.DrainTimeout)
+	if l.DrainDelay < 0 || l.DrainDelay > time.Hour {
+		ps.add("limits.drain_delay", "must be from 0s to 1h, not %v", l.DrainDelay)
+	}
+	if l.DrainIdle != DrainClose && l.DrainIdle != DrainSpread && l.DrainIdle != DrainKeep {
+		ps.add("limits.drain_idle", "%q must be one of %s, %s, %s", l.DrainIdle, DrainClose, DrainSpread, DrainKeep)
+	}
 	// PostgreSQL takes no message of 1 GiB or more.
 	if l.MaxQueryBytes < 64<<10 || l.MaxQueryBytes > 1<<30 {
 		ps.add("limits.max_query_bytes", "must be from 64KiB to 1GiB, not %v", l.MaxQueryBytes)

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"net"
+	"net/http"
 	"slices"
 	"syscall"
 	"testing"
@@ -63,6 +64,51 @@ func TestDrainLimit(t *testing.T) {
 	if n, err := p.AdminInt(t.Context(), "select count(*) from d"); err != nil || n != 0 {
 		t.Errorf("the transaction that was cut off left %d rows, %v", n, err)
 	}
+}
+
+// TestDrainDelay: after SIGTERM a proxy says first that it is not ready, and takes clients until its balancer has noticed.
+func TestDrainDelay(t *testing.T) {
+	p := harness.StartProgram(t, func(c *config.Config) { c.Limits.DrainDelay = pgtest.Patience })
+	p.Signal(t, syscall.SIGTERM)
+	for end := time.Now().Add(pgtest.Patience); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get("http://" + p.HTTP() + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("/readyz: %d", resp.StatusCode)
+		}
+	}
+	mustExec(t, p.Connect(t, "postgres"), "select 1")
+	p.Signal(t, syscall.SIGTERM)
+	p.WaitExit(t, 5*time.Second)
+}
+
+// TestDrainKeep: idle clients may stay after SIGTERM, and are served until they leave.
+func TestDrainKeep(t *testing.T) {
+	p := harness.StartProgram(t, func(c *config.Config) {
+		c.Limits.DrainTimeout, c.Limits.DrainIdle = pgtest.Patience, config.DrainKeep
+	})
+	conn := p.Connect(t, "postgres")
+	mustExec(t, conn, "select 1")
+	p.Signal(t, syscall.SIGTERM)
+	for end := time.Now().Add(pgtest.Patience); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.DialTimeout("tcp", p.Addr, time.Second)
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+		if time.Now().After(end) {
+			t.Fatal("new clients are still taken")
+		}
+	}
+	mustExec(t, conn, "create table kept (a int); insert into kept values (1)")
+	_ = conn.Close(context.Background())
+	p.WaitExit(t, 5*time.Second)
 }
 
 // TestSecondSignal: a second SIGTERM ends at once.

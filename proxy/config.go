@@ -72,9 +72,8 @@ type Config struct {
 	// ReadyShards is the share of shards that must answer for the proxy to be ready, from 0 to
 	// 1. Default 0: shards are not asked.
 	ReadyShards float64
-	// DrainTimeout is how long running transactions may take when the proxy shuts down. Default
-	// 30s.
-	DrainTimeout time.Duration
+	// Drain says how sessions end when the proxy shuts down.
+	Drain Drain
 	// MaxQueryBytes bounds one message that is kept whole. Default: PostgreSQL's 1 GB.
 	MaxQueryBytes int
 	// Memory bounds the memory of all clients' messages. Default 0: no bound.
@@ -231,8 +230,8 @@ func (c Config) withDefaults() Config {
 	if c.StartupTimeout == 0 {
 		c.StartupTimeout = time.Minute
 	}
-	if c.DrainTimeout == 0 {
-		c.DrainTimeout = 30 * time.Second
+	if c.Drain.Timeout == 0 {
+		c.Drain.Timeout = 30 * time.Second
 	}
 	if c.Gather.MaxBytes == 0 {
 		c.Gather.MaxBytes = 1 << 30
@@ -277,7 +276,7 @@ func (c Config) Validate() error {
 	if c.Heat.Samples < 0 {
 		errs = append(errs, errors.New("proxy: samples per second must not be negative"))
 	}
-	if c.MaxClients < 0 || c.MaxClientsPerUser < 0 || c.MaxClientsPerDatabase < 0 || c.AuthFailures < 0 || c.StartupTimeout < 0 || c.DrainTimeout < 0 || c.MaxQueryBytes < 0 {
+	if c.MaxClients < 0 || c.MaxClientsPerUser < 0 || c.MaxClientsPerDatabase < 0 || c.AuthFailures < 0 || c.StartupTimeout < 0 || c.Drain.Timeout < 0 || c.MaxQueryBytes < 0 {
 		errs = append(errs, errors.New("proxy: limits must not be negative"))
 	}
 	return errors.Join(append(errs, c.Pool.Validate())...)

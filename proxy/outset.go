@@ -233,7 +233,7 @@ func (o *outset) await(f *parser.Facts, by int64, d time.Duration, ready <-chan 
 			if e := re.killed.Load(); e != nil {
 				return e
 			}
-			if o.s.srv.draining() && !o.s.tx.isOpen() {
+			if o.s.srv.drain.due(o.s.id, time.Now()) && !o.s.tx.isOpen() {
 				return pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command")
 			}
 		}

@@ -30,7 +30,7 @@ const readyFor = 500 * time.Millisecond
 // balancer. They are looked at only with verbose, or if the configuration asks for a share of the shards; missing then has a line for
 // each that does not answer, and with verbose a line for each that has no primary.
 func (s *Server) Ready(ctx context.Context, verbose bool) (missing []string, err error) {
-	if s.drain.Load() {
+	if s.drain.begun.Load() {
 		return nil, errors.New("draining")
 	}
 	snap := s.cfg.Snapshot()

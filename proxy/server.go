@@ -49,7 +49,7 @@ type Server struct {
 	// back.
 	stopPool context.CancelFunc
 	poolDone sync.WaitGroup
-	drain    atomic.Bool
+	drain    farewell
 
 	readiness readiness
 	service   *pool.Spares
@@ -161,7 +161,7 @@ func New(cfg Config) (*Server, error) {
 // Serve accepts clients on l until l or the server is closed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.register.mu.Lock()
-	if s.drain.Load() {
+	if s.drain.begun.Load() {
 		s.register.mu.Unlock()
 		return l.Close()
 	}
@@ -199,7 +199,7 @@ func (s *Server) handle(conn net.Conn) {
 	// registered.
 	_ = conn.SetDeadline(time.Now().Add(s.conf().StartupTimeout))
 	s.register.mu.Lock()
-	if s.drain.Load() {
+	if s.drain.begun.Load() {
 		s.register.mu.Unlock()
 		conn.Close()
 		return
@@ -258,7 +258,7 @@ func (s *Server) end(sess *Session) {
 func (r *register) admit(sess *Session) *pgerr.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.s.drain.Load() {
+	if r.s.drain.begun.Load() {
 		return pgerr.Fatal(pgerr.CannotConnectNow, "the database system is shutting down")
 	}
 	if limit := r.s.conf().MaxClients; len(r.sessions) >= limit {
@@ -350,13 +350,15 @@ func newSecret(n int) []byte {
 	return b
 }
 
-func (s *Server) draining() bool { return s.drain.Load() }
-
-// Drain stops taking work: no new clients; idle sessions end at once, others when their
+// Drain stops taking work: no new clients; idle sessions end as Config.Drain says, others when their
 // transaction ends. It returns when all sessions have ended or ctx is done.
 func (s *Server) Drain(ctx context.Context) error {
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = time.Now().Add(s.conf().Drain.Timeout)
+	}
 	s.register.mu.Lock()
-	s.drain.Store(true)
+	s.drain.begin(s.conf().Drain.Idle, time.Now(), end)
 	for l := range s.register.listeners {
 		l.Close()
 	}
@@ -367,8 +369,11 @@ func (s *Server) Drain(ctx context.Context) error {
 		s.register.mu.Lock()
 		n := len(s.register.sessions) + len(s.register.starting)
 		s.register.stopStarting()
+		now := time.Now()
 		for _, sess := range s.register.sessions {
-			sess.wake()
+			if s.drain.due(sess.id, now) {
+				sess.wake()
+			}
 		}
 		s.register.mu.Unlock()
 		if n == 0 {
@@ -407,7 +412,7 @@ func (s *Server) stopWork(working []*pool.Conn) {
 // Close ends all sessions and goroutines at once and waits for them.
 func (s *Server) Close() error {
 	s.register.mu.Lock()
-	s.drain.Store(true)
+	s.drain.begun.Store(true)
 	for l := range s.register.listeners {
 		l.Close()
 	}

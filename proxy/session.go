@@ -317,7 +317,7 @@ func (s *Session) woken() error {
 	if e := s.reach.killed.Load(); e != nil {
 		return e
 	}
-	if s.srv.draining() && s.idle() {
+	if s.srv.drain.due(s.id, time.Now()) && s.idle() {
 		return pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command")
 	}
 	if u := s.record.idleUntil; !u.IsZero() && !time.Now().Before(u) {

@@ -54,7 +54,7 @@ func (p parts) proxyConfig() proxy.Config {
 		AuthFailures:          cfg.Limits.AuthFailures,
 		Gather:                proxy.Gather{MaxBytes: int64(cfg.Gather.MaxBytes), Off: !cfg.Gather.Scatter, MaxParallelShards: cfg.Gather.MaxParallelShards, Replicas: replicas(cfg)},
 		StartupTimeout:        cfg.Limits.StartupTimeout,
-		DrainTimeout:          cfg.Limits.DrainTimeout,
+		Drain:                 proxy.Drain{Timeout: cfg.Limits.DrainTimeout, Idle: map[string]proxy.DrainIdle{config.DrainSpread: proxy.DrainSpread, config.DrainKeep: proxy.DrainKeep}[cfg.Limits.DrainIdle]},
 		ReadyShards:           float64(cfg.HTTP.ReadyShards),
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
 		Memory:                int64(cfg.Limits.Memory),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Run runs a server until ctx ends, then drains it for at most the configured
@@ -31,6 +32,9 @@ func run(ctx context.Context, opt Options, front maker) error {
 			over = true
 		}
 	}
+	if err := s.leave(failed); err != nil {
+		return err
+	}
 	limit := s.config.Load().Limits.DrainTimeout
 	s.log.Info("draining: running transactions may finish, no new ones begin", "limit", limit)
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
@@ -40,4 +44,20 @@ func run(ctx context.Context, opt Options, front maker) error {
 	}
 	s.log.Info("drained")
 	return s.Close()
+}
+
+// leave makes /readyz fail, and goes on taking clients until load balancers have noticed.
+func (s *Server) leave(failed <-chan error) error {
+	s.leaving.Store(true)
+	delay := s.config.Load().Limits.DrainDelay
+	if delay == 0 {
+		return nil
+	}
+	s.log.Info("leaving: not ready any more, clients are still taken", "for", delay)
+	select {
+	case err := <-failed:
+		return errors.Join(err, s.Close())
+	case <-time.After(delay):
+		return nil
+	}
 }

@@ -52,6 +52,7 @@ type Server struct {
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	draining atomic.Bool
+	leaving  atomic.Bool // /readyz fails, clients are still taken
 
 	lease lease
 
@@ -389,7 +390,7 @@ func (s *Server) HTTPAddr() net.Addr {
 
 // Ready returns nil when queries can be served, else why not, and what is missing.
 func (s *Server) Ready(ctx context.Context, verbose bool) (missing []string, err error) {
-	if s.draining.Load() {
+	if s.draining.Load() || s.leaving.Load() {
 		return nil, errors.New("draining")
 	}
 	f := s.front.Load()
