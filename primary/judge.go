@@ -25,9 +25,11 @@ type Judge struct {
 	fence uint32
 	// primary is the address of the last server that was accepted. The server may be away now.
 	primary string
-	state   State
-	since   time.Time
-	lag     Lag
+	// led is the generation of primary when it was accepted.
+	led   Generation
+	state State
+	since time.Time
+	lag   Lag
 }
 
 // server is what Judge knows of one server.
@@ -171,7 +173,7 @@ func (j *Judge) stateWith(top []*server) State {
 // follows reports whether a primary may take the place of the last one, which may be nil. With a higher generation it may. With the
 // same one it is the same data at another address, and the last one may still be alive if it is only silent.
 func (j *Judge) follows(s, was *server) bool {
-	return was == nil || was == s || s.seen.Generation.Above(j.known) ||
+	return was == nil || was == s || s.seen.Generation.Above(j.led) ||
 		was.seen.Kind != Silent && was.seen.Kind != Unreachable && was.seen.Kind != Unseen
 }
 
@@ -210,7 +212,7 @@ func (j *Judge) accept(s *server) {
 	if g.Fork == 0 && g.Timeline == j.known.Timeline {
 		g.Fork = j.known.Fork
 	}
-	j.known, j.primary = g, s.address
+	j.known, j.led, j.primary = g, g, s.address
 }
 
 // roleOf returns the role of a server of a shard whose primaries of the highest timeline are top.
