@@ -56,15 +56,27 @@ func reached(err error) limit {
 // Acquire lends a connection: an idle one, else a new one, else the next one that becomes free
 // within the queue timeout, in the pool or at the server.
 func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
-	c, err := l.acquire(ctx, want)
-	for err != nil && l.shard.doubt(ctx, &want, err) {
-		c, err = l.acquire(ctx, want)
-	}
-	if err != nil && reached(err) != unlimited {
-		c, err = l.insist(ctx, want, err)
+	c, err := l.obtain(ctx, &want)
+	for err == nil && l.shard.Sought() {
+		// The search for a primary began while the session waited in the queue or logged in: what it has may be a connection to a primary that
+		// is not open to sessions yet.
+		c.Release()
+		c, err = l.obtain(ctx, &want)
 	}
 	if err == nil {
 		c.borrower.Store(want.Session)
+	}
+	return c, err
+}
+
+// obtain is acquire, and goes on after a login has failed.
+func (l *Lane) obtain(ctx context.Context, want *Want) (*Conn, error) {
+	c, err := l.acquire(ctx, *want)
+	for err != nil && l.shard.doubt(ctx, want, err) {
+		c, err = l.acquire(ctx, *want)
+	}
+	if err != nil && reached(err) != unlimited {
+		c, err = l.insist(ctx, *want, err)
 	}
 	return c, err
 }

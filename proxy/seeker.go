@@ -22,8 +22,9 @@ func newSeeker(s *Server) *seek.Seeker {
 			c.Failover.Probes.Patience = c.TCPTimeout
 			return c.Failover.Probes
 		},
-		Lag:   func() time.Duration { return s.pool.Config().Failover.LagWarning },
-		Guard: s.guarded,
+		Lag:    func() time.Duration { return s.pool.Config().Failover.LagWarning },
+		Settle: func(ctx context.Context, shard string) { s.left.Settle(ctx, shard) },
+		Guard:  s.guarded,
 	}
 	if s.cfg.Current != nil {
 		cfg.Changed = s.cfg.Current.Changed

@@ -40,6 +40,17 @@ type Decision struct {
 	Announced bool
 }
 
+// adopt notes that a participant's transaction is prepared on a server. It reports whether that changes the decision.
+func (d *Decision) adopt(participant, server string) (changed bool) {
+	for i := range d.Members {
+		m := &d.Members[i]
+		if m.Shard == participant && m.Server != server && !m.keptBy(server) {
+			m.Server, m.Replicated, changed = server, false, true
+		}
+	}
+	return changed
+}
+
 // announced begins the participants of a decision that is Announced.
 const announced = "!"
 

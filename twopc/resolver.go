@@ -249,7 +249,7 @@ func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(In
 			decided[key] = v
 		}
 		if v.err == nil {
-			v.err = r.Finish(ctx, d, v.o)
+			v.err = r.end(ctx, d, v.o)
 		}
 		if v.err != nil {
 			left++

@@ -38,6 +38,8 @@ type Config struct {
 	StopAt func(twopc.Point)
 	// Guarded wraps what runs on a goroutine of its own.
 	Guarded func(work string, f func()) func()
+	// Away reports whether a shard is known to have no primary. It may be nil.
+	Away func(shard string) bool
 	// Hung reports whether another proxy stands still although its lease has not run out.
 	Hung func(proxy string) bool
 	// Publish tells all proxies how a pending change has ended. late says that a shard has yet to

@@ -26,20 +26,23 @@ type world struct {
 	proxies   []directory.Proxy
 	unknown   error // why the directory does not answer
 	hung      string
+	away      string // a shard without a primary
 	published []string
 	refuse    error // why nothing can be published
 
 	mu        sync.Mutex
 	log       bytes.Buffer
-	prepared  [][]string          // gid and age in ms of prepared transactions on b
-	decided   map[string]string   // by key: "t" or "f"; no entry means that the decision is open
-	decisions [][]string          // rows of weft.decision on a
-	closed    map[string]error    // databases that let nobody in, by shard and name
-	cannot    bool                // shards prepare no transactions
-	said      map[string][]string // statements by shard and database
-	open      int                 // connections
-	points    []twopc.Point
-	calls     []string // of package proxy's work
+	prepared  [][]string        // gid and age in ms of prepared transactions on b
+	decided   map[string]string // by key: "t" or "f"; no entry means that the decision is open
+	decisions [][]string        // rows of weft.decision on a
+	// participants is what the decision of a transaction in doubt has, as a row.
+	participants [][]string
+	closed       map[string]error    // databases that let nobody in, by shard and name
+	cannot       bool                // shards prepare no transactions
+	said         map[string][]string // statements by shard and database
+	open         int                 // connections
+	points       []twopc.Point
+	calls        []string // of package proxy's work
 }
 
 func newWorld() *world {
@@ -55,6 +58,7 @@ func newWorld() *world {
 			w.mu.Unlock()
 		},
 		Guarded: func(_ string, f func()) func() { return f },
+		Away:    func(shard string) bool { return shard == w.away },
 		Hung:    func(proxy string) bool { return proxy == w.hung },
 		Publish: func(_ context.Context, p directory.Pending, o twopc.Outcome, late bool) error {
 			w.published = append(w.published, fmt.Sprint(p.Database, " ", o, " ", late))
@@ -124,6 +128,20 @@ func (c conn) Exec(sql string) ([][]string, error) {
 		return [][]string{{"1"}}, nil
 	case strings.Contains(sql, "to_regclass"):
 		return [][]string{{"t"}}, nil
+	case sql == "SELECT weft.server()":
+		return [][]string{{"1/" + c.shard}}, nil
+	case strings.HasPrefix(sql, "SELECT d.gid FROM"):
+		var rows [][]string
+		for key, o := range w.decided {
+			if o == "t" && strings.Contains(sql, "'"+key+"'") {
+				rows = append(rows, []string{key})
+			}
+		}
+		return rows, nil
+	case strings.HasPrefix(sql, "SELECT d.participants"):
+		return w.participants, nil
+	case strings.HasPrefix(sql, "UPDATE weft.decision"):
+		w.said[c.at] = append(w.said[c.at], sql)
 	case strings.HasPrefix(sql, "SELECT d.gid"):
 		w.said[c.at] = append(w.said[c.at], "sweep")
 		if c.at == "a/db" {
@@ -375,6 +393,86 @@ func TestSettleLeft(t *testing.T) {
 				t.Errorf("log: %s", got)
 			}
 		})
+	}
+}
+
+// TestSettle: before a primary is used, the transactions end that it has prepared, and those that it has decided. What is being decided is left.
+func TestSettle(t *testing.T) {
+	for _, tc := range []struct {
+		name, shard string
+		age         string
+		with        func(w *world)
+		want, log   string
+	}{
+		{"prepared there", "b", "0", nil, "COMMIT PREPARED 'aa'; ROLLBACK PREPARED 'bb'", "ended=2 left=1"},
+		{"decided there", "a", "0", nil, "COMMIT PREPARED 'aa'; ROLLBACK PREPARED 'bb'", "ended=2 left=1"},
+		{"the other shard has no primary", "a", "0", func(w *world) { w.away = "b" }, "", ""},
+		{"nothing is prepared", "b", "0", func(w *world) { w.prepared = nil }, "", ""},
+		{"the deciding shard does not answer", "b", "0", func(w *world) { w.closed["a/db"] = errors.New("gone") }, "", "ended=0 left=3"},
+		{"the primary does not answer", "b", "0", func(w *world) { w.closed["b/db"] = errors.New("gone") }, "", "gone"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				for i, nonce := range []string{"aa", "bb", "cc"} {
+					n := name("p2", nonce)
+					w.prepared = append(w.prepared, []string{n.String(), tc.age})
+					if i < 2 {
+						w.decided[n.Key()] = []string{"t", "f"}[i]
+					}
+				}
+				other := name("p2", "dd")
+				other.Decider, other.Participant = "z", "z" // of another shard on the same server
+				w.prepared = append(w.prepared, []string{other.String(), tc.age})
+				if tc.with != nil {
+					tc.with(w)
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+				defer stop()
+				began := time.Now()
+				w.Settle(ctx, tc.shard)
+				var told []string
+				for _, sql := range w.said["b/db"] {
+					verb, gid, _ := strings.Cut(sql, " PREPARED ")
+					if n, ok := twopc.ParseName(strings.Trim(gid, "'")); ok {
+						told = append(told, verb+" PREPARED '"+n.Nonce+"'")
+					}
+				}
+				slices.Sort(told)
+				if got := strings.Join(told, "; "); got != tc.want || w.open != 0 {
+					t.Errorf("b was told %q, want %q, %d connections", got, tc.want, w.open)
+				}
+				if got := w.log.String(); !strings.Contains(got, tc.log) || tc.log == "" && got != "" {
+					t.Errorf("log: %s", got)
+				}
+				if tried := len(w.closed) > 0; tried != (time.Since(began) > time.Second) {
+					t.Errorf("it took %s", time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// TestAdopt: the decision of a transaction that a successor has prepared names the successor, so that it can be confirmed.
+func TestAdopt(t *testing.T) {
+	for _, tc := range []struct{ was, want string }{
+		{"b@1/old c@3/c", "b@1/b c@3/c"},
+		{"!b@1/old", "!b@1/b"},
+		{"b@1/old+", ""}, // a synchronous standby
+		{"b@1/b", ""},
+		{"", ""},
+	} {
+		w := newWorld()
+		n := name("p1", "aa")
+		w.prepared, w.decided[n.Key()] = [][]string{{n.String(), "2000"}}, "t"
+		if tc.was != "" {
+			w.participants = [][]string{{tc.was}}
+		}
+		w.resolve(t)
+		said := strings.Join(slices.DeleteFunc(w.said["a/db"], func(sql string) bool { return !strings.HasPrefix(sql, "UPDATE") }), "; ")
+		if tc.want == "" && said != "" || !strings.Contains(said, tc.want) {
+			t.Errorf("%q: %q", tc.was, said)
+		}
 	}
 }
 

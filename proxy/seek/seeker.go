@@ -45,7 +45,10 @@ type Config struct {
 	Enter func(ctx context.Context, shard string, g primary.Generation, at string) error
 	// EndDrain takes a drain out of the directory. It is needed where Enter is.
 	EndDrain func(ctx context.Context, shard, key string) error
-	Guard    func(where string, f func()) func()
+	// Settle ends the transactions in doubt that a shard's primary is concerned with, as far as that is possible before ctx ends. Sessions wait
+	// for it when the shard had no primary, or has another one. Nil: nothing is in doubt.
+	Settle func(ctx context.Context, shard string)
+	Guard  func(where string, f func()) func()
 }
 
 // Seeker watches the servers of all shards. Its methods may be called by several goroutines.
@@ -68,6 +71,7 @@ type watched struct {
 	drain   drain
 	// fence is the timeline whose backends were closed because the directory says that it is over. Guarded by the Seeker's mu.
 	fence uint32
+	gate  gate
 }
 
 // New returns a Seeker that watches nothing before Run.
@@ -161,6 +165,9 @@ func (s *Seeker) watch(ctx context.Context, wg *sync.WaitGroup, spec *directory.
 	ctx, stop := context.WithCancel(ctx)
 	sh := s.cfg.Shard(spec)
 	w := &watched{name: spec.Name, shard: sh, spec: spec, stop: stop, journal: newJournal(s.cfg.Log, spec.Name), drain: drain{tell: sh.Drain}}
+	w.gate.begin = func(settle func(context.Context)) {
+		wg.Go(s.cfg.Guard("settlement of a shard", func() { settle(ctx) }))
+	}
 	w.Watcher = primary.NewWatcher(primary.Config{
 		Dial: sh.Dial, Heard: sh.Answers,
 		Changed: func(was, now *primary.View) { s.changed(w, was, now) },
@@ -184,6 +191,9 @@ func (s *Seeker) forget() {
 // changed tells the pool of a new view of a shard.
 func (s *Seeker) changed(w *watched, was, now *primary.View) {
 	sh := w.shard
+	if !now.Open() || becomes(was, now) {
+		s.shut(w) // before the pool dials another server
+	}
 	sh.Raise(now.Generation)
 	lead := now.Primary
 	if now.State == primary.Unknown {
@@ -193,7 +203,12 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 	if was.Open() && !now.Open() && now.Suspect() != primary.Silent {
 		sh.CloseIdle()
 	}
-	sh.Seek(!now.Open() && s.cfg.Waits())
+	switch {
+	case becomes(was, now):
+		s.settle(w)
+	case !was.Open() && now.Open():
+		s.open(w)
+	}
 	s.handedOver(w, now)
 	w.journal.note(was, now, time.Now())
 	select {

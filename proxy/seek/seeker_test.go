@@ -37,6 +37,7 @@ type world struct {
 	entered []string
 	down    error // why the directory does not answer
 	log     bytes.Buffer
+	settle  func() // nil: nothing is in doubt
 }
 
 func newWorld(t *testing.T) *world {
@@ -75,6 +76,14 @@ func newWorld(t *testing.T) *world {
 			next.Shards[0].EndDrain(key)
 			w.snap = next
 			return nil
+		},
+		Settle: func(context.Context, string) {
+			w.mu.Lock()
+			settle := w.settle
+			w.mu.Unlock()
+			if settle != nil {
+				settle()
+			}
 		},
 		Guard: func(_ string, f func()) func() { return f },
 	})
@@ -241,4 +250,43 @@ func TestNoWait(t *testing.T) {
 	if w.sought {
 		t.Error("sessions wait")
 	}
+}
+
+// TestSettle: sessions wait until what is in doubt has ended, and go on waiting if the primary is lost meanwhile.
+func TestSettle(t *testing.T) {
+	w := newWorld(t)
+	w.await("start", func() bool { return w.lead == "a:1" && !w.sought })
+	begun, ends := make(chan struct{}, 10), make(chan struct{})
+	var once sync.Once
+	end := func() { once.Do(func() { close(ends) }) }
+	defer end()
+	w.set(func() {
+		w.settle = func() { begun <- struct{}{}; <-ends }
+		w.servers["a:1"], w.servers["b:1"] = "refuses", "primary 2"
+	})
+	<-begun
+	w.await("b leads", func() bool { return w.lead == "b:1" })
+	w.mu.Lock()
+	if !w.sought {
+		t.Error("sessions go on before the settlement")
+	}
+	w.mu.Unlock()
+	if w.Away("s") || w.Away("other") {
+		t.Error("a shard that is being settled has no primary")
+	}
+	// The new primary is lost before the settlement ends.
+	w.set(func() { w.servers["b:1"] = "refuses" })
+	for !w.Away("s") {
+		w.Suspect(t.Context(), "s")
+	}
+	end()
+	w.Suspect(t.Context(), "s")
+	w.mu.Lock()
+	if !w.sought {
+		t.Error("sessions go on without a primary")
+	}
+	w.mu.Unlock()
+	w.set(func() { w.servers["b:1"] = "primary 2" })
+	<-begun
+	w.await("b is back", func() bool { return !w.sought })
 }

@@ -1,0 +1,73 @@
+package seek
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weft/primary"
+)
+
+// gate is what sessions wait at while a shard has no primary, or one that is being settled.
+type gate struct {
+	begin func(settle func(context.Context)) // begins to settle, on a goroutine that ends before Seeker.Run does
+
+	// mu guards what follows, and is held while the pool is told of it.
+	mu sync.Mutex
+	// round counts the times that the gate was shut or opened. A settlement opens the gate if it is of the last round.
+	round uint64
+}
+
+// becomes reports whether a shard gets a primary: it had none, or has another one from now on.
+func becomes(was, now *primary.View) bool {
+	return now.State == primary.Steady && (!was.Open() || was.Generation.Timeline != 0 && now.Generation.Above(was.Generation))
+}
+
+// shut lets sessions wait for a shard, unless they never wait.
+func (s *Seeker) shut(w *watched) {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	w.gate.round++
+	w.shard.Seek(s.cfg.Waits())
+}
+
+// open lets sessions go on.
+func (s *Seeker) open(w *watched) {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	w.gate.round++
+	w.shard.Seek(false)
+}
+
+// settleLimit is how long sessions wait until the transactions in doubt have ended.
+const settleLimit = 2 * time.Second
+
+// settle ends the transactions in doubt of a shard that has a primary again, and then lets sessions go on, unless the shard has lost its primary
+// meanwhile.
+func (s *Seeker) settle(w *watched) {
+	if s.cfg.Settle == nil {
+		s.open(w)
+		return
+	}
+	w.gate.mu.Lock()
+	round := w.gate.round
+	w.gate.mu.Unlock()
+	w.gate.begin(func(ctx context.Context) {
+		defer func() { // also after a panic
+			w.gate.mu.Lock()
+			defer w.gate.mu.Unlock()
+			if w.gate.round == round {
+				w.shard.Seek(false)
+			}
+		}()
+		ctx, stop := context.WithTimeout(ctx, settleLimit)
+		defer stop()
+		s.cfg.Settle(ctx, w.name)
+	})
+}
+
+// Away reports whether a shard is known to have no primary.
+func (s *Seeker) Away(shard string) bool {
+	w := s.find(shard)
+	return w != nil && !w.View().Open()
+}
