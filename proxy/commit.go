@@ -125,7 +125,10 @@ func (cm *commit) agree() error {
 // muster lists the participants: those that have written are members of the decision.
 func (cm *commit) muster() (*agreement, error) {
 	a := cm.newAgreement(cm.s.srv.cfg.StopAt)
-	a.name = twopc.Name{Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: cm.s.held.conn.Shard()}
+	a.name = twopc.Name{
+		Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(),
+		Decider: cm.s.held.conn.Shard(), Timeline: cm.s.held.conn.Generation().Timeline,
+	}
 	a.decision = twopc.Decision{Key: a.name.Key(), Announced: cm.s.tx.everywhere}
 	for _, c := range cm.s.held.parked {
 		if c.Status() == wire.TxIdle {

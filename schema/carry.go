@@ -79,6 +79,9 @@ func (m *Mover) OpenCarriage(ctx context.Context, snap *directory.Snapshot, move
 			}
 		}
 	}
+	if c.Name.Timeline, err = c.ends[c.Name.Decider].timeline(); err != nil {
+		return nil, err
+	}
 	if c.tables, err = m.carriedTables(c.ctx, c.ends[pairs[0].From], c.snap, &move); err != nil {
 		return nil, err
 	}

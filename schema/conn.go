@@ -3,8 +3,10 @@ package schema
 import (
 	"context"
 	"io"
+	"strconv"
 
 	"weft/pgerr"
+	"weft/primary"
 	"weft/quote"
 )
 
@@ -113,6 +115,16 @@ func (s *session) one(sql string) (string, error) {
 		return "", err
 	}
 	return rows[0][0], nil
+}
+
+// timeline returns the timeline of the session's server.
+func (s *session) timeline() (uint32, error) {
+	text, err := s.one("SELECT " + primary.TimelineSQL)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	return uint32(n), err
 }
 
 // explain returns the context's error for a statement that the context has interrupted, and names

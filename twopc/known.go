@@ -88,9 +88,13 @@ const glance = 20 * time.Millisecond
 func (r *Resolver) decideAll(ctx context.Context, decider, database string, group []InDoubt) (known map[string]Outcome, err error) {
 	known = map[string]Outcome{}
 	err = r.on(ctx, decider, database, func(c Conn) error {
-		keys := make([]string, len(group))
+		keys, newest := make([]string, len(group)), Name{Decider: decider}
 		for i, d := range group {
 			keys[i] = quote.Literal(d.Key())
+			newest.Timeline = max(newest.Timeline, d.Timeline)
+		}
+		if err := since(c, newest); err != nil {
+			return err
 		}
 		rows, err := c.Exec("SELECT d.gid FROM weft.decision d, weft.own o WHERE " + genuine + " AND d.gid IN (" + strings.Join(keys, ",") + ")")
 		if err != nil {

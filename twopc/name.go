@@ -3,6 +3,7 @@ package twopc
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
@@ -14,21 +15,23 @@ type Name struct {
 	Incarnation string // the directory's id of the proxy that commits
 	Nonce       string // tells the proxy's transactions apart: hexadecimal digits that cannot be guessed
 	Decider     string // the deciding shard
+	// Timeline is that of the deciding shard's server. Servers of earlier timelines know nothing of the transaction. 0: not known.
+	Timeline    uint32
 	Participant string // the shard that has prepared; empty in a decision
 }
 
 const prefix = "weft"
 
-// NewNonce makes a nonce of 128 bits: a client that could guess one could take the name of a
+// NewNonce makes a nonce of 96 bits: a client that could guess one could take the name of a
 // transaction to come.
 func NewNonce() string {
-	var b [16]byte
+	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return hex.EncodeToString(b[:])
 }
 
 // String returns the name in PostgreSQL's form, of at most 199 bytes: the name of a shard has up
-// to 63. Without a participant the result is the key of the decision.
+// to 63, and a timeline up to 7 digits. Without a participant the result is the key of the decision.
 func (n Name) String() string { return string(n.Append(nil, n.Participant)) }
 
 // Append appends the name of one participant's part; without a participant, the
@@ -40,6 +43,9 @@ func (n Name) Append(b []byte, participant string) []byte {
 	}
 	b = append(append(b, ':'), n.Nonce...)
 	b = append(append(b, ':'), n.Decider...)
+	if n.Timeline != 0 {
+		b = strconv.AppendUint(append(b, '.'), uint64(n.Timeline), 16) // names of shards have no dots
+	}
 	if participant != "" {
 		b = append(append(b, ':'), participant...)
 	}
@@ -67,5 +73,15 @@ func ParseName(gid string) (Name, bool) {
 	if p[3] == "" || len(p[3]) > 32 || strings.Trim(p[3], "0123456789abcdef") != "" {
 		return Name{}, false
 	}
-	return Name{p[1], p[2], p[3], p[4], p[5]}, true
+	n := Name{Cluster: p[1], Incarnation: p[2], Nonce: p[3], Participant: p[5]}
+	var timeline string
+	var later bool
+	if n.Decider, timeline, later = strings.Cut(p[4], "."); later {
+		t, err := strconv.ParseUint(timeline, 16, 32)
+		if err != nil || t == 0 || n.Decider == "" {
+			return Name{}, false
+		}
+		n.Timeline = uint32(t)
+	}
+	return n, true
 }

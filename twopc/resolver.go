@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/primary"
 	"weft/quote"
 )
 
@@ -143,6 +144,9 @@ func (r *Resolver) Decide(ctx context.Context, database string, n Name, u Urgenc
 			}
 			defer end()
 		}
+		if err := since(c, n); err != nil {
+			return err
+		}
 		o, err = ReadArbitration(c.Exec(ArbitrateSQL(n.Key(), patience.Milliseconds())))
 		switch {
 		case err != nil:
@@ -158,6 +162,26 @@ func (r *Resolver) Decide(ctx context.Context, database string, n Name, u Urgenc
 	}
 	r.stopAt(AfterArbitrate)
 	return o, nil
+}
+
+// ErrStale says that a server of the deciding shard is older than the transaction: another one has been promoted, and has decided.
+var ErrStale = errors.New("the server is not the deciding shard's primary any more")
+
+// since returns an error if a server of the deciding shard is on an earlier timeline than the one that decides: the server would deny all knowledge of
+// the transaction.
+func since(c Conn, n Name) error {
+	if n.Timeline == 0 {
+		return nil
+	}
+	rows, err := c.Exec("SELECT " + primary.TimelineSQL)
+	if err != nil || len(rows) == 0 {
+		return errors.Join(err, errNoAnswer(len(rows)))
+	}
+	timeline, err := strconv.ParseUint(rows[0][0], 10, 32)
+	if err == nil && timeline < uint64(n.Timeline) {
+		return fmt.Errorf("%w: shard %s was on timeline %d, and the server is on %d", ErrStale, n.Decider, n.Timeline, timeline)
+	}
+	return err
 }
 
 // enforce terminates, from another connection, the backends that make c wait for longer than

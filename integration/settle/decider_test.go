@@ -2,9 +2,11 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"weft/pgserver"
 	"weft/twopc"
 )
 
@@ -47,6 +49,34 @@ func TestLongFailover(t *testing.T) {
 	}
 	w.await("nothing is prepared", func() bool { return w.prepared(w.primaries[follower].Server) == 0 })
 	if a, b := w.v(decider, w.standbys[decider]), w.v(follower, w.primaries[follower].Server); a != 0 || b != 0 {
+		t.Errorf("the shards have %d and %d", a, b)
+	}
+}
+
+// TestOldDecider: a resolver that reaches only the old primary of the deciding shard does not undo what the new one has decided.
+func TestOldDecider(t *testing.T) {
+	w := newWorld(t)
+	w.caughtUp(decider)
+	w.primaries[decider].Kill()
+	w.promote(decider)
+	c := w.connect(0)
+	w.must(c, "select sum(v) from t") // waits for the new primary
+	reached, goOn := w.stops[0].at(twopc.AfterCommit)
+	defer goOn()
+	ended := w.transfer(c)
+	w.come("the decision", reached)
+	if err := w.primaries[decider].Restart(w.within()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := w.resolve([2]*pgserver.Server{w.primaries[decider].Server, w.primaries[follower].Server})
+	if left != 1 || !errors.Is(err, twopc.ErrStale) {
+		t.Errorf("%d transactions are left, %v", left, err)
+	}
+	goOn()
+	if err := <-ended; err != nil {
+		t.Errorf("COMMIT: %v", err)
+	}
+	if a, b := w.v(decider, w.standbys[decider]), w.v(follower, w.primaries[follower].Server); a != 1 || b != 1 {
 		t.Errorf("the shards have %d and %d", a, b)
 	}
 }

@@ -34,6 +34,7 @@ const (
 // world is a cluster of two shards, each a primary with an asynchronous standby. Two proxies serve it.
 type world struct {
 	*testing.T
+	cluster   string
 	primaries [2]*pgserver.Temp
 	standbys  [2]*pgserver.Server
 	proxies   [2]*harness.Target
@@ -81,12 +82,13 @@ func newWorld(t *testing.T, change ...func(*config.Config)) *world {
 		w.standbys[i] = pgtest.Standby(t, w.primaries[i].Server)
 		shards = append(shards, directory.Shard{Name: fmt.Sprintf("shop-%d", i), Hosts: []string{w.primaries[i].Addr(), w.standbys[i].Addr()}, Options: plain, Weight: 1})
 	}
-	_, err := harness.Store(t, endpoint, clusterName).Update(t.Context(), func(*directory.Snapshot) (*directory.Snapshot, error) {
+	snap, err := harness.Store(t, endpoint, clusterName).Update(t.Context(), func(*directory.Snapshot) (*directory.Snapshot, error) {
 		return directory.New(16, "shop-0", shards), nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.cluster = snap.Cluster
 	for i := range w.proxies {
 		w.stops[i] = &stop{}
 		w.proxies[i] = harness.StartWeftWith(t, func(c *config.Config) {
