@@ -10,6 +10,7 @@ import (
 
 	"weft/directory"
 	"weft/patroni"
+	"weft/primary"
 )
 
 // Cluster is cluster.yaml: what weft apply puts in the directory.
@@ -24,6 +25,10 @@ type Cluster struct {
 	// AtomicReads: transactions of several shards take the locks that reads with
 	// weft.read = 'atomic' need. Absent: as it is, or true for a new cluster.
 	AtomicReads *bool `yaml:"atomic_reads"`
+	// Durability is what commits are to survive: sync, atomic or async. Absent: it is not checked. DurabilityEnforced: transactions of
+	// several shards are not committed where that is not so.
+	Durability         string `yaml:"durability"`
+	DurabilityEnforced bool   `yaml:"durability_enforced"`
 	// Pins keep ranges of buckets on shards.
 	Pins []Pin `yaml:"pins"`
 	// ID is the cluster's. Empty: whatever the directory holds, or a new one.
@@ -192,10 +197,12 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		}
 		next := directory.New(count, home, declared, pins...)
 		next.Gate = c.Gate(next)
+		next.Durability, next.DurabilityEnforced = primary.Durability(c.Durability), c.DurabilityEnforced
 		return next, nil
 	}
 	next := old.Clone()
 	next.Gate = c.Gate(old)
+	next.Durability, next.DurabilityEnforced = primary.Durability(c.Durability), c.DurabilityEnforced
 	switch n := c.BucketCount; {
 	case n > old.BucketCount:
 		return nil, fmt.Errorf("bucket_count: the cluster has %d, not %d: weft grow-buckets makes more of them", old.BucketCount, n)

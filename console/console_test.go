@@ -227,7 +227,7 @@ func TestShow(t *testing.T) {
 		{"show sessions", "p1|8|a"},
 		{"Show Pools", "p1|home|app|a|transaction|5|3|2|1|\n"},
 		{"SHOW SERVERS", "p1|home|app|a|6|idle|\np1|s1|app|a|5|used|8\n"},
-		{"SHOW SHARDS;", `p1|home|{"h1:1","h\"2"}|t|1|7|f|0|0|0|80|0|0.5|0|0|0|0|active|h1:1|7/2@0/60|seeking|3` + "\n"},
+		{"SHOW SHARDS;", `p1|home|{"h1:1","h\"2"}|t|1|7|f|0|0|0|80|0|0.5|0|0|0|0|active|h1:1|7/2@0/60|seeking|3||` + "\n"},
 		{"SHOW TABLES", "app|public|t|reference|{}||active\n"},
 		{"SHOW PLACEMENT", "0|6|7|home\n"},
 		{"SHOW TRANSACTIONS", "g|app|s1|prepared|1.5||||{\"s2\"}\n||s3|unreachable|||||\n"},

@@ -106,7 +106,10 @@ type Shard struct {
 	// Primary is the address of the primary, or of the last one while none is known, and Generation is the highest that is known.
 	Primary, Generation string
 	PrimaryState        string // steady, seeking, split or unknown
-	AtGate              int64  // sessions that wait because of PAUSE, DRAIN SHARD, or because there is no primary
+	// Durable says whether the shard is as durable as the cluster declares, nil if nothing is declared or known, and Lacks what it lacks.
+	Durable *bool
+	Lacks   string
+	AtGate  int64 // sessions that wait because of PAUSE, DRAIN SHARD, or because there is no primary
 }
 
 // Range is consecutive buckets on one shard.

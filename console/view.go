@@ -94,6 +94,8 @@ var plainViews = []*View{
 			{"generation", Text},
 			{"primary_state", Text},
 			{"at_gate", Int},
+			{"durable", Bool},
+			{"durable_lacks", Text},
 		},
 		shardRows, false,
 	},
@@ -298,9 +300,13 @@ func shardRows(_ context.Context, src Source, v Viewer) [][]any {
 		if v.All {
 			hosts, primary = s.Hosts, text(s.Primary)
 		}
+		var durable any
+		if s.Durable != nil {
+			durable = *s.Durable
+		}
 		rows = append(rows, []any{
 			src.Proxy(), s.Name, hosts, s.Home, s.Weight, s.Buckets, s.Paused, s.Open, s.Used, s.Waiting, s.ConnectionLimit, s.Statements, s.Seconds,
-			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds, s.State, primary, text(s.Generation), text(s.PrimaryState), s.AtGate,
+			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds, s.State, primary, text(s.Generation), text(s.PrimaryState), s.AtGate, durable, text(s.Lacks),
 		})
 	}
 	return rows

@@ -50,6 +50,9 @@ func Diff(old, next *Snapshot) []string {
 	} else if n, _ := moves(old, next); n > 0 && len(jobs) == 0 {
 		out = append(out, fmt.Sprintf("~ placement: %d of %d buckets move", n, next.BucketCount))
 	}
+	if old.Durability != next.Durability || old.DurabilityEnforced != next.DurabilityEnforced {
+		out = append(out, "~ durability is "+next.describeDurability())
+	}
 	if old.Gate != next.Gate {
 		out = append(out, "~ atomic reads are "+next.Gate.describe())
 	}
@@ -175,6 +178,16 @@ func (sh *Shard) describe() string {
 		fmt.Fprintf(&b, " weight=%d", sh.Weight)
 	}
 	return b.String()
+}
+
+func (s *Snapshot) describeDurability() string {
+	switch {
+	case s.Durability == "":
+		return "not declared"
+	case s.DurabilityEnforced:
+		return string(s.Durability) + ", enforced"
+	}
+	return string(s.Durability)
 }
 
 func (g Gate) describe() string {

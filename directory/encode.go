@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weft/primary"
 	"weft/vindex"
 )
 
@@ -61,12 +62,15 @@ type head struct {
 	Sequences    map[string]int64 `json:"sequences,omitempty"`
 	Vacated      map[string]int64 `json:"vacated,omitempty"`
 	Gate         Gate             `json:"gate,omitempty"`
-	Pending      []Pending        `json:"pending,omitempty"`
-	Moves        []Move           `json:"moves,omitempty"`
-	Past         []PastMove       `json:"past,omitempty"`
-	Remapped     map[string]int64 `json:"remapped,omitempty"`
-	Functions    []Function       `json:"functions,omitempty"`
-	Base         int64            `json:"base,omitempty"`
+	// Durability and DurabilityEnforced are as in Snapshot.
+	Durability         primary.Durability `json:"durability,omitempty"`
+	DurabilityEnforced bool               `json:"durability_enforced,omitempty"`
+	Pending            []Pending          `json:"pending,omitempty"`
+	Moves              []Move             `json:"moves,omitempty"`
+	Past               []PastMove         `json:"past,omitempty"`
+	Remapped           map[string]int64   `json:"remapped,omitempty"`
+	Functions          []Function         `json:"functions,omitempty"`
+	Base               int64              `json:"base,omitempty"`
 	// Isolated is as in Snapshot.
 	Isolated map[string]map[vindex.ID]int `json:"isolated,omitempty"`
 	// Parts are the sums of the parts by name. A part that is not listed does not belong to this
@@ -170,7 +174,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, FirstBuckets: s.FirstBuckets, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Past: s.Past, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Durability: s.Durability, DurabilityEnforced: s.DurabilityEnforced, Pending: s.Pending, Moves: s.Moves, Past: s.Past, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

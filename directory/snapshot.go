@@ -92,6 +92,11 @@ type Snapshot struct {
 	// weft.read = 'atomic' from seeing a part of them.
 	Gate Gate `json:"gate,omitempty"`
 
+	// Durability is what commits are to survive, and DurabilityEnforced says that transactions of several shards are not committed where that
+	// is not so.
+	Durability         primary.Durability `json:"durability,omitempty"`
+	DurabilityEnforced bool               `json:"durability_enforced,omitempty"`
+
 	// Pending are changes of schemas that are being committed.
 	Pending []Pending `json:"pending,omitempty"`
 

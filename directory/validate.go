@@ -57,6 +57,7 @@ func (s *Snapshot) validate(known *Snapshot) error {
 	if s.Cluster == "" {
 		bad("cluster", "is empty")
 	}
+	s.validateDurability(bad)
 	if n := s.BucketCount; n < 1 || n > MaxBucketCount || bits.OnesCount(uint(n)) != 1 {
 		bad("bucket_count", "must be a power of two from 1 to %d, not %d", MaxBucketCount, n)
 	}
@@ -139,5 +140,15 @@ func (sh *Shard) validate(place string, hosts map[string]string, bad func(place,
 	sh.validateHandover(place, bad)
 	if sh.Weight < 0 || sh.Weight > 1000 {
 		bad(place+".weight", "must be from 0 to 1000, not %d", sh.Weight)
+	}
+}
+
+// validateDurability reports what is wrong with the declared durability.
+func (s *Snapshot) validateDurability(bad func(place, format string, args ...any)) {
+	switch {
+	case !s.Durability.Valid():
+		bad("durability", "is %q: use sync, atomic or async", string(s.Durability))
+	case s.DurabilityEnforced && s.Durability == "":
+		bad("durability_enforced", "needs durability")
 	}
 }

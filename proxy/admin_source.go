@@ -147,6 +147,12 @@ func (a adminSource) Shards() []console.Shard {
 			out[i].Primary, out[i].Generation, out[i].PrimaryState = v.Primary, generationText(v.Generation), v.State.String()
 		}
 	}
+	for i := range out {
+		if v, ok := a.srv.keeper.durable.Verdicts()[out[i].Name]; ok {
+			durable := v.Lacks == ""
+			out[i].Durable, out[i].Lacks = &durable, v.Lacks
+		}
+	}
 	for _, l := range a.srv.pool.Lanes() {
 		if i := slices.IndexFunc(out, func(s console.Shard) bool { return s.Name == l.Shard }); i >= 0 {
 			out[i].Open, out[i].Used, out[i].Waiting = out[i].Open+int64(l.Open), out[i].Used+int64(l.Open-l.Idle), out[i].Waiting+int64(l.Waiting)

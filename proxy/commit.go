@@ -104,6 +104,9 @@ func (cm *commit) agree() error {
 	if err != nil {
 		return err
 	}
+	if err := cm.mayLast(a); err != nil {
+		return err
+	}
 	cm.s.srv.left.Take(a.name.Nonce)
 	cm.s.account.runsAs(tally.TwoPhase)
 	cm.s.account.addShards(len(a.decision.Members) + 1)
@@ -120,6 +123,19 @@ func (cm *commit) agree() error {
 	// A COMMIT whose wait for a standby is cancelled counts as committed, and a failover may undo it.
 	a.shield()
 	return nil
+}
+
+// mayLast refuses a transaction of shards that are not as durable as the cluster insists on.
+func (cm *commit) mayLast(a *agreement) error {
+	snap := cm.s.srv.cfg.Snapshot()
+	if !snap.DurabilityEnforced {
+		return nil
+	}
+	err := cm.s.srv.keeper.durable.Refuse(snap, a.name.Decider)
+	for i := 0; err == nil && i < len(a.decision.Members); i++ {
+		err = cm.s.srv.keeper.durable.Refuse(snap, a.decision.Members[i].Shard)
+	}
+	return err
 }
 
 // muster lists the participants: those that have written are members of the decision.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"weft/proxy/copies"
+	"weft/proxy/durable"
 	"weft/proxy/gate"
 	"weft/proxy/limiter"
 	"weft/proxy/own"
@@ -38,6 +39,8 @@ type keeper struct {
 	limits *limiter.Limiter
 	// outlook is what is found out more slowly than what is hot.
 	outlook outlook
+	// durable is which shards are as durable as declared.
+	durable *durable.Keeper
 	// floors keep sequences above what was drawn from them.
 	floors *floors
 	guard  *gate.Guard // backends that hold a gate for too long

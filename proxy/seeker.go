@@ -8,6 +8,7 @@ import (
 	"weft/discover"
 	"weft/pool"
 	"weft/primary"
+	"weft/proxy/durable"
 	"weft/proxy/seek"
 )
 
@@ -52,6 +53,16 @@ func (s *Server) findServers(ctx context.Context) {
 	if f := newFinder(s); f != nil {
 		f.Run(ctx)
 	}
+}
+
+// newDurable returns what compares the shards with the durability that is declared.
+func newDurable(s *Server) *durable.Keeper {
+	return durable.New(durable.Config{
+		Log: s.log, Snapshot: s.cfg.Snapshot, Views: s.keeper.seeker.Views,
+		Ask: func(ctx context.Context, shard, sql string) ([][]string, error) {
+			return s.askService(ctx, shard, probeDatabase, sql)
+		},
+	})
 }
 
 // hook gives the pool what it asks the server.

@@ -57,6 +57,7 @@ var ownSteps = []string{
 	sqlFile("heat"),
 	sqlFile("shards") + sqlFile("own/25_replicas"),
 	sqlFile("own/26_floor"),
+	sqlFile("shards"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -27,7 +27,11 @@ type Host struct {
 	Timeline int
 	// Position is how much of the log a primary has written, or a standby has replayed, in
 	// bytes. Ping finds it out.
-	Position  int64
+	Position int64
+	// SyncNames is synchronous_standby_names of a primary, and Hasty are the defaults by which commits do not wait for its standby. Ping finds
+	// them out.
+	SyncNames string
+	Hasty     []string
 	System    string
 	Databases []Database
 	// Connections is how many it takes from those who are no superusers.

@@ -52,6 +52,8 @@ is asked by the proxies before they use it.
   bucket_count: 4096            # fixed when the cluster is created
   home: shard-0                 # holds undeclared tables; the first shard if left out
   atomic_reads: true            # false: weft.read = 'atomic' is refused, and commits save a lock
+  durability: sync              # what commits survive: sync, atomic or async; left out: not checked
+  durability_enforced: false    # true: no COMMIT over several shards without it
   shards:
     - name: shard-0
       hosts: [10.0.0.1:5432, 10.0.0.2:5432]   # the primary among them is found

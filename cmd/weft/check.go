@@ -137,6 +137,14 @@ func checkServers(ctx context.Context, file string, w io.Writer) error {
 			fmt.Fprintf(w, "warning: pool.max_per_shard is %d, and %s at %s has connections for %d\n", n, h.Shard, h.Address, h.Connections)
 		}
 	}
+	if snap.Durability != "" {
+		for i := range snap.Shards {
+			s := shardStatus{Name: snap.Shards[i].Name}
+			if h := s.order(servers.Ping(ctx, snap.Shards[i:i+1], pingTimeout)); h != nil && lacks(string(snap.Durability), h) != "" {
+				fmt.Fprintf(w, "warning: the cluster has durability %s, and %s at %s lacks it: %s\n", snap.Durability, h.Shard, h.Address, lacks(string(snap.Durability), h))
+			}
+		}
+	}
 	if errs := server.Judge(snap, hosts, nil); len(errs) > 0 {
 		return misplacedError("servers are not those of this cluster:", errs)
 	}

@@ -18,6 +18,8 @@ type exported struct {
 	BucketCount int              `yaml:"bucket_count"`
 	Home        string           `yaml:"home"`
 	AtomicReads bool             `yaml:"atomic_reads"`
+	Durability  string           `yaml:"durability,omitempty"`
+	Enforced    bool             `yaml:"durability_enforced,omitempty"`
 	Shards      []exportedShard  `yaml:"shards"`
 	Pins        []exportedPin    `yaml:"pins,omitempty"`
 	Tables      []map[string]any `yaml:"tables,omitempty"`
@@ -57,6 +59,7 @@ func export(ctx context.Context, store directory.Store, w io.Writer) error {
 	}
 	out := exported{
 		ID: snap.Cluster, BucketCount: snap.BucketCount, Home: snap.Home, AtomicReads: snap.Gate == directory.GateOn, Directory: copied,
+		Durability: string(snap.Durability), Enforced: snap.DurabilityEnforced,
 	}
 	for _, sh := range snap.Shards {
 		out.Shards = append(out.Shards, exportedShard{sh.Name, sh.Hosts, sh.Options, sh.Weight})

@@ -17,6 +17,7 @@ import (
 
 	"weft/dev"
 	"weft/directory"
+	"weft/primary"
 	"weft/server"
 )
 
@@ -86,6 +87,8 @@ type status struct {
 	Version     int64          `json:"version"`
 	BucketCount int            `json:"bucket_count"`
 	Home        string         `json:"home"`
+	Durability  string         `json:"durability,omitempty"`
+	Enforced    bool           `json:"durability_enforced,omitempty"`
 	Shards      []shardStatus  `json:"shards"`
 	Pins        []pinStatus    `json:"pins"`
 	Tables      []tableStatus  `json:"tables"`
@@ -101,6 +104,7 @@ type shardStatus struct {
 	Pinned  int               `json:"pinned,omitempty"` // buckets of pinned values beside those
 	Options map[string]string `json:"options,omitempty"`
 	Primary string            `json:"primary,omitempty"` // the address of the primary, if it answers
+	Lacks   string            `json:"lacks,omitempty"`   // what it lacks to be as durable as declared
 	Hosts   []hostStatus      `json:"hosts"`
 }
 
@@ -167,6 +171,7 @@ func readStatus(ctx context.Context, store statusStore, servers *server.Servers)
 	}
 	st := &status{
 		Cluster: snap.Cluster, Version: snap.Version, BucketCount: snap.BucketCount, Home: snap.Home,
+		Durability: string(snap.Durability), Enforced: snap.DurabilityEnforced,
 		Shards: shardStatuses(snap), Pins: []pinStatus{}, Tables: []tableStatus{}, Lookups: []lookupStatus{}, Proxies: []proxyStatus{},
 	}
 	for _, p := range proxies {
@@ -249,13 +254,15 @@ func (st *status) reach(hosts []server.Host) {
 				}
 			}
 		}
-		st.Shards[i].order(hosts)
+		if primary := st.Shards[i].order(hosts); primary != nil {
+			st.Shards[i].Lacks = lacks(st.Durability, primary)
+		}
 	}
 }
 
 // order finds the primary out of those who say that they are, and how far the others
-// are behind. A server that was replaced may say so too, on a lower timeline.
-func (s *shardStatus) order(hosts []server.Host) {
+// are behind, and returns the primary. A server that was replaced may say so too, on a lower timeline.
+func (s *shardStatus) order(hosts []server.Host) *server.Host {
 	var primary *server.Host
 	for i := range hosts {
 		a := &hosts[i]
@@ -264,7 +271,7 @@ func (s *shardStatus) order(hosts []server.Host) {
 		}
 	}
 	if primary == nil {
-		return
+		return nil
 	}
 	s.Primary = primary.Address
 	for j := range s.Hosts {
@@ -274,6 +281,37 @@ func (s *shardStatus) order(hosts []server.Host) {
 				s.Hosts[j].Lag = &lag
 			}
 		}
+	}
+	return primary
+}
+
+// lacks says what a primary lacks to be as durable as the cluster declares; empty if nothing.
+func lacks(durability string, h *server.Host) string {
+	return primary.Durability(durability).Lacks(h.SyncNames, h.Hasty)
+}
+
+// durability says what the cluster declares.
+func (st *status) durability() string {
+	switch {
+	case st.Durability == "":
+		return ""
+	case st.Enforced:
+		return ", durability " + st.Durability + " (enforced)"
+	}
+	return ", durability " + st.Durability
+}
+
+// printLacks names the shards that are not as durable as declared.
+func (st *status) printLacks(w io.Writer) {
+	lacking := false
+	for _, s := range st.Shards {
+		if s.Lacks != "" {
+			lacking = true
+			fmt.Fprintf(w, "shard %s is not as durable as declared: %s\n", s.Name, s.Lacks)
+		}
+	}
+	if lacking {
+		fmt.Fprintln(w)
 	}
 }
 
@@ -298,8 +336,9 @@ func (st *status) own(ctx context.Context, dir string) {
 
 func (st *status) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "cluster %s, version %d, %d buckets, home %s\n\n", st.Cluster, st.Version, st.BucketCount, st.Home)
+	fmt.Fprintf(w, "cluster %s, version %d, %d buckets, home %s%s\n\n", st.Cluster, st.Version, st.BucketCount, st.Home, st.durability())
 	st.printShards(w)
+	st.printLacks(w)
 	if len(st.Pins) > 0 {
 		fmt.Fprintln(w, "PINNED BUCKETS\tSHARD")
 		for _, p := range st.Pins {
