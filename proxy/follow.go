@@ -10,6 +10,7 @@ import (
 
 	"weft/pgerr"
 	"weft/pool"
+	"weft/tally"
 	"weft/twopc"
 	"weft/wire"
 )
@@ -27,6 +28,9 @@ type following struct {
 	spent []*pool.Conn // backends that have been closed
 	until time.Time    // the end of the client's patience with lost shards
 	late  []string     // shards that have not followed in time
+
+	checked bool  // recheck was called
+	regret  error // why the client is not told COMMIT, although its deciding shard has answered that
 }
 
 // end ends the block on the participants, after the shard that answers the client has answered
@@ -150,9 +154,9 @@ func (a *agreement) Hear(i int, o twopc.Order, last bool) twopc.Answer {
 		_ = c.Conn().SetDeadline(time.Time{})
 	}
 	if e := (*pgerr.Error)(nil); o.Named() && errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-		// Another proxy took this one for dead and was faster: the transaction was prepared
-		// on this very connection, so it cannot have been lost otherwise.
+		// The transaction was prepared on this very connection, so another proxy has ended it.
 		err = nil
+		a.recheck(o)
 	}
 	if err != nil {
 		a.cm.s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", o.String(), "err", err)
@@ -212,13 +216,22 @@ func (a *agreement) Finish(i int) bool {
 	defer stop()
 	d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: cm.s.db.Name, Owner: c.Lane().LoginRole()}
 	d.Participant = c.Shard()
-	err := cm.s.srv.left.Resolver().Finish(ctx, d, twopc.Committed)
-	for err != nil && ctx.Err() == nil {
+	d.Member = a.member(c.Shard())
+	gone, err := cm.s.srv.left.Resolver().Follow(ctx, d, twopc.Committed)
+	for err != nil && !errors.Is(err, twopc.ErrPartLost) && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(finishPause):
-			err = cm.s.srv.left.Resolver().Finish(ctx, d, twopc.Committed)
+			gone, err = cm.s.srv.left.Resolver().Follow(ctx, d, twopc.Committed)
 		}
+	}
+	switch {
+	case errors.Is(err, twopc.ErrPartLost):
+		a.regret = pgerr.New(pgerr.TransactionResolutionUnknown, "the transaction is committed, but shard %q may have lost its part in a failover", c.Shard()).
+			WithHint("Look whether its changes are there before doing it again.").WithCause(err)
+		return false
+	case err == nil && gone:
+		a.recheck(twopc.CommitPrepared)
 	}
 	if err != nil {
 		cm.s.log.Warn("a transaction is committed and not to be seen on a shard yet", "shard", c.Shard(), "gid", d.GID(), "err", err)
@@ -229,12 +242,45 @@ func (a *agreement) Finish(i int) bool {
 	return err == nil
 }
 
+// member returns a participant as the decision lists it.
+func (a *agreement) member(shard string) twopc.Member {
+	for _, m := range a.decision.Members {
+		if m.Shard == shard {
+			return m
+		}
+	}
+	return twopc.Member{}
+}
+
+// recheck finds out how the transaction ended after another process has ended a prepared part of it. It was committed, unless the deciding shard has lost
+// the commit in a failover.
+func (a *agreement) recheck(o twopc.Order) {
+	if o != twopc.CommitPrepared || a.checked {
+		return
+	}
+	a.checked = true
+	s := a.cm.s
+	ctx, stop := context.WithTimeout(context.WithoutCancel(s.srv.ctx), followTimeout)
+	defer stop()
+	outcome, err := s.srv.left.Resolver().Recheck(ctx, s.db.Name, a.name, time.Duration(tally.Now()-a.began))
+	switch outcome {
+	case twopc.Aborted:
+		a.regret = pgerr.New(pgerr.ConnectionFailure, "the transaction was rolled back in a failover").
+			WithDetail("The new primary of shard %s does not have its commit.", a.name.Decider).WithHint("Do it again.")
+	case twopc.Open:
+		a.regret = unknownEnd(err)
+	}
+}
+
 // finishPause is how long weft waits before it sends a shard the same order again.
 const finishPause = 50 * time.Millisecond
 
-// lateness is the error for a commit that the client cannot see on all shards yet; nil if it
+// lateness is the error for a commit that the client cannot see on all shards yet, or that was lost; nil if it
 // can.
 func (a *agreement) lateness() error {
+	if a.regret != nil {
+		return a.regret
+	}
 	if len(a.late) == 0 {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (cm *commit) leaveToResolver() {
 	cm.agreement = nil
 	cm.s.srv.metrics.commits[a.Outcome()].Add(cm.s.id, tally.Now()-a.began)
 	cm.s.srv.left.Drop(a.name.Nonce)
-	if a.Outcome() == twopc.Committed && a.Settled() && !a.told {
+	if a.Outcome() == twopc.Committed && a.Settled() && !a.told && a.regret == nil {
 		cm.s.srv.left.Forget(a.name.Decider, cm.s.db.Name, a.decision.Key)
 	}
 }

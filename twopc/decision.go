@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"weft/pgerr"
 	"weft/quote"
@@ -38,6 +39,8 @@ type Decision struct {
 	// Announced says that the transaction changes schemas and is in the directory too. The
 	// decision must outlive the directory's entry.
 	Announced bool
+	// Age is how long ago the decision was entered, for Resolver.Sweep.
+	Age time.Duration
 }
 
 // adopt notes that a participant's transaction is prepared on a server. It reports whether that changes the decision.

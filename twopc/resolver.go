@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,6 +51,8 @@ type InDoubt struct {
 	Database string
 	Owner    string // the role that prepared the transaction
 	Age      time.Duration
+	// Member is the participant as the decision lists it, for Finish. Zero: not known.
+	Member Member
 }
 
 // GID returns the name of the transaction on its server.
@@ -173,15 +173,21 @@ func since(c Conn, n Name) error {
 	if n.Timeline == 0 {
 		return nil
 	}
-	rows, err := c.Exec("SELECT " + primary.TimelineSQL)
-	if err != nil || len(rows) == 0 {
-		return errors.Join(err, errNoAnswer(len(rows)))
-	}
-	timeline, err := strconv.ParseUint(rows[0][0], 10, 32)
-	if err == nil && timeline < uint64(n.Timeline) {
+	timeline, err := timelineOf(c)
+	if err == nil && timeline < n.Timeline {
 		return fmt.Errorf("%w: shard %s was on timeline %d, and the server is on %d", ErrStale, n.Decider, n.Timeline, timeline)
 	}
 	return err
+}
+
+// timelineOf asks a primary for its timeline.
+func timelineOf(c Conn) (uint32, error) {
+	rows, err := c.Exec("SELECT " + primary.TimelineSQL)
+	if err != nil || len(rows) == 0 {
+		return 0, errors.Join(err, errNoAnswer(len(rows)))
+	}
+	timeline, err := strconv.ParseUint(rows[0][0], 10, 32)
+	return uint32(timeline), err
 }
 
 // enforce terminates, from another connection, the backends that make c wait for longer than
@@ -224,11 +230,18 @@ func errNoAnswer(rows int) error {
 	return nil
 }
 
-// Finish ends a prepared transaction. If the transaction is not there any more, its proxy or
-// another resolver has ended it.
+// ErrPartLost says that a participant's server is not the one that prepared, and does not have the transaction prepared: its standby had not got that far.
+var ErrPartLost = errors.New("the shard may have lost its part of the transaction in a failover")
+
+// Finish ends a prepared transaction.
 func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
-	gone := false
-	err := r.on(ctx, d.Shard, d.Database, func(c Conn) error {
+	_, err := r.Follow(ctx, d, o)
+	return err
+}
+
+// Follow is Finish, and reports whether the transaction was gone: its proxy or another resolver has ended it.
+func (r *Resolver) Follow(ctx context.Context, d InDoubt, o Outcome) (gone bool, err error) {
+	err = r.on(ctx, d.Shard, d.Database, func(c Conn) error {
 		_, err := c.Exec(o.Verb() + " PREPARED " + quote.Literal(d.GID()))
 		e := (*pgerr.Error)(nil)
 		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
@@ -240,6 +253,9 @@ func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
 		}
 		if errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
 			gone = true
+			if err := d.Member.lostOn(c); err != nil {
+				return err
+			}
 			return barrier(ctx, c, d.Shard)
 		}
 		return err
@@ -248,7 +264,22 @@ func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
 		r.Log.Info("ended a transaction whose owner has left it", "shard", d.Shard, "gid", d.GID(), "outcome", o.String())
 		r.stopAt(AfterResolve)
 	}
-	return err
+	return gone, err
+}
+
+// lostOn returns ErrPartLost if a server on which nothing is prepared may lack what the member had prepared.
+func (m Member) lostOn(c Conn) error {
+	if m.Server == "" {
+		return nil
+	}
+	rows, err := c.Exec("SELECT weft.server()")
+	if err != nil || len(rows) == 0 {
+		return errors.Join(err, errNoAnswer(len(rows)))
+	}
+	if rows[0][0] != m.Server && !m.keptBy(rows[0][0]) {
+		return ErrPartLost
+	}
+	return nil
 }
 
 // Resolve ends the transactions for which urgency says so, and returns how many are left. A
@@ -295,138 +326,4 @@ func (r *Resolver) on(ctx context.Context, shard, database string, f func(Conn) 
 	stop := context.AfterFunc(ctx, c.Interrupt)
 	defer stop()
 	return f(c)
-}
-
-// Sweep removes the decisions in a database of a shard that all participants have confirmed,
-// except those for which keep reports that they are still needed.
-func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
-	var old []Decision
-	err := r.on(ctx, shard, database, func(c Conn) error {
-		// A query on a table that does not exist would put an error in the server's log.
-		rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
-		if err != nil || len(rows) == 0 || rows[0][0] != "t" {
-			return err
-		}
-		rows, err = c.Exec(forgedSQL)
-		if err != nil {
-			return err
-		}
-		if len(rows) == 1 && rows[0][0] != "0" {
-			r.Log.Error("removed decisions that weft has not made", "shard", shard, "database", database, "rows", rows[0][0], "one", rows[0][1])
-		}
-		rows, err = c.Exec(SweepSQL(r.Cluster))
-		for _, row := range rows {
-			if d := ParseDecision(row[0], row[1]); !keep(d) {
-				old = append(old, d)
-			}
-		}
-		return err
-	})
-	if err != nil || len(old) == 0 {
-		return err
-	}
-	confirmed, err := r.confirmed(ctx, database, old)
-	if len(confirmed) > 0 {
-		r.stopAt(BeforeSweep)
-		err = errors.Join(err, r.on(ctx, shard, database, func(c Conn) error {
-			_, err := c.Exec(ForgetSQL(confirmed))
-			return err
-		}))
-		r.stopAt(AfterSweep)
-	}
-	return err
-}
-
-// sweepAge is how old a decision must be before a resolver looks at it.
-const sweepAge = 2 * time.Second
-
-// forgedSQL removes all rows that weft has not entered, whatever their name: any role may enter
-// rows, and rows without a proof mean nothing.
-const forgedSQL = "WITH gone AS (DELETE FROM weft.decision d USING weft.own o WHERE NOT " + genuine + " RETURNING d.gid) SELECT count(*), min(gid) FROM gone"
-
-// SweepSQL lists the decisions of a cluster that are older than sweepAge.
-func SweepSQL(cluster string) string {
-	return fmt.Sprintf("SELECT d.gid, d.participants FROM weft.decision d, weft.own o "+
-		"WHERE "+genuine+" AND pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
-		quote.Literal(Prefix(cluster)), sweepAge.Milliseconds())
-}
-
-// ForgetSQL deletes decisions, without waiting for the disk: if a crash undoes the deletion, the
-// next sweep finds the decisions again.
-func ForgetSQL(keys []string) string {
-	var b strings.Builder
-	b.WriteString("BEGIN; SET LOCAL synchronous_commit = off; DELETE FROM weft.decision WHERE gid IN (")
-	for i, k := range keys {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(quote.Literal(k))
-	}
-	b.WriteString("); COMMIT")
-	return b.String()
-}
-
-// confirmed returns the keys of the decisions that no participant waits for. A decision that is
-// visible was committed, so all participants had prepared: a participant that is not prepared any
-// more has followed, if its server is still the one that prepared, or if a standby of that server was
-// waited for and has taken over.
-func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
-	type shardState struct {
-		server   string
-		prepared map[string]bool
-		err      error
-	}
-	states := map[string]*shardState{}
-	look := func(shard string) *shardState {
-		if st := states[shard]; st != nil {
-			return st
-		}
-		st := &shardState{prepared: map[string]bool{}}
-		states[shard] = st
-		st.err = r.on(ctx, shard, database, func(c Conn) error {
-			rows, err := c.Exec("SELECT weft.server()")
-			if err != nil || len(rows) == 0 {
-				return errors.Join(err, errNoAnswer(len(rows)))
-			}
-			st.server = rows[0][0]
-			rows, err = c.Exec(FindSQL(r.Cluster))
-			for _, row := range rows {
-				st.prepared[row[0]] = true
-			}
-			if err != nil {
-				return err
-			}
-			return barrier(ctx, c, shard)
-		})
-		return st
-	}
-	var errs []error
-	for _, d := range decisions {
-		n, ok := ParseName(d.Key)
-		if !ok {
-			continue
-		}
-		done := true
-		for _, m := range d.Members {
-			st := look(m.Shard)
-			n.Participant = m.Shard
-			switch {
-			case st.err != nil:
-				errs = append(errs, fmt.Errorf("shard %s: %w", m.Shard, st.err))
-				done = false
-			case st.prepared[n.String()]:
-				done = false
-			case st.server != m.Server && !m.keptBy(st.server):
-				// A standby took over, or a backup was restored: the new server may lack the
-				// prepared transaction.
-				r.reportLoss(n.String(), m, st.server)
-				done = false
-			}
-		}
-		if done {
-			keys = append(keys, d.Key)
-		}
-	}
-	slices.Sort(keys)
-	return keys, errors.Join(errs...)
 }

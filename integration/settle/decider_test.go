@@ -80,3 +80,30 @@ func TestOldDecider(t *testing.T) {
 		t.Errorf("the shards have %d and %d", a, b)
 	}
 }
+
+// TestLostCommit: a client is not told COMMIT if the deciding shard has lost the commit in a failover, and the other shard was rolled back for it.
+func TestLostCommit(t *testing.T) {
+	w := newWorld(t)
+	if err := w.standbys[decider].Stop(w.within()); err != nil {
+		t.Fatal(err)
+	}
+	reached, goOn := w.stops[0].at(twopc.AfterCommit)
+	defer goOn()
+	ended := w.transfer(w.connect(0))
+	w.come("the decision", reached)
+	w.primaries[decider].Kill()
+	b, err := w.standbys[decider].Config().Start(w.within())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.standbys[decider] = b
+	w.promote(decider)
+	w.await("the other shard is rolled back", func() bool { return w.prepared(w.primaries[follower].Server) == 0 })
+	goOn()
+	if err := <-ended; code(err) != "08006" {
+		t.Errorf("COMMIT: %v", err)
+	}
+	if a, b := w.v(decider, w.standbys[decider]), w.v(follower, w.primaries[follower].Server); a != 0 || b != 0 {
+		t.Errorf("the shards have %d and %d", a, b)
+	}
+}

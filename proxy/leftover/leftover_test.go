@@ -318,15 +318,20 @@ func TestSweepKeeps(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
 		participants string
+		proxy, age   string
 		with         func(w *world)
 		gone         bool
 	}{
-		{"no participant", "", nil, true},
-		{"in hand", "", func(w *world) { w.Take("aa") }, false},
+		{"no participant", "", "p1", "2000", nil, true},
+		{"in hand", "", "p1", "2000", func(w *world) { w.Take("aa") }, false},
+		{"of another proxy", "", "p2", "50000", nil, false},
+		{"of another proxy, old", "", "p2", "70000", nil, true},
+		{"of a proxy that is gone", "", "p3", "2000", nil, true},
+		{"of a proxy that is gone, as far as is known", "", "p3", "2000", func(w *world) { w.unknown = errors.New("down") }, false},
 	} {
 		w := newWorld()
-		n := name("p1", "aa")
-		w.decisions = [][]string{{n.Key(), tc.participants}}
+		n := name(tc.proxy, "aa")
+		w.decisions = [][]string{{n.Key(), tc.participants, tc.age}}
 		if tc.with != nil {
 			tc.with(w)
 		}

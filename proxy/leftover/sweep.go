@@ -2,6 +2,7 @@ package leftover
 
 import (
 	"context"
+	"time"
 
 	"weft/directory"
 	"weft/twopc"
@@ -17,11 +18,22 @@ func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 	r := k.Resolver()
 	all := snap.Databases()
 	k.cfg.Guard(ctx, shard, all)
+	var live map[string]bool
+	// others reports whether another proxy that is alive sees to a decision.
+	others := func(proxy string, age time.Duration) bool {
+		if proxy == k.cfg.Proxy || age >= twopc.KeptFor {
+			return false
+		}
+		if live == nil {
+			live = k.live(ctx)
+		}
+		return live[proxy] || len(live) == 0
+	}
 	for i := range min(len(all), sweepAtOnce) {
 		database := all[(round*sweepAtOnce+i)%len(all)]
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
 			n, ok := twopc.ParseName(d.Key)
-			return !ok || n.Incarnation == k.cfg.Proxy && k.hands.has(n.Nonce) || d.Announced && k.announced(ctx, d.Key)
+			return !ok || n.Incarnation == k.cfg.Proxy && k.hands.has(n.Nonce) || others(n.Incarnation, d.Age) || d.Announced && k.announced(ctx, d.Key)
 		})
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)

@@ -1,0 +1,149 @@
+package twopc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/quote"
+)
+
+// Sweep removes the decisions in a database of a shard that all participants have confirmed,
+// except those for which keep reports that they are still needed.
+func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
+	var old []Decision
+	err := r.on(ctx, shard, database, func(c Conn) error {
+		// A query on a table that does not exist would put an error in the server's log.
+		rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
+		if err != nil || len(rows) == 0 || rows[0][0] != "t" {
+			return err
+		}
+		rows, err = c.Exec(forgedSQL)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 1 && rows[0][0] != "0" {
+			r.Log.Error("removed decisions that weft has not made", "shard", shard, "database", database, "rows", rows[0][0], "one", rows[0][1])
+		}
+		rows, err = c.Exec(SweepSQL(r.Cluster))
+		for _, row := range rows {
+			d := ParseDecision(row[0], row[1])
+			ms, _ := strconv.ParseInt(row[2], 10, 64)
+			if d.Age = time.Duration(ms) * time.Millisecond; !keep(d) {
+				old = append(old, d)
+			}
+		}
+		return err
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	confirmed, err := r.confirmed(ctx, database, old)
+	if len(confirmed) > 0 {
+		r.stopAt(BeforeSweep)
+		err = errors.Join(err, r.on(ctx, shard, database, func(c Conn) error {
+			_, err := c.Exec(ForgetSQL(confirmed))
+			return err
+		}))
+		r.stopAt(AfterSweep)
+	}
+	return err
+}
+
+// sweepAge is how old a decision must be before a resolver looks at it.
+const sweepAge = 2 * time.Second
+
+// forgedSQL removes all rows that weft has not entered, whatever their name: any role may enter
+// rows, and rows without a proof mean nothing.
+const forgedSQL = "WITH gone AS (DELETE FROM weft.decision d USING weft.own o WHERE NOT " + genuine + " RETURNING d.gid) SELECT count(*), min(gid) FROM gone"
+
+// SweepSQL lists the decisions of a cluster that are older than sweepAge.
+func SweepSQL(cluster string) string {
+	return fmt.Sprintf("SELECT d.gid, d.participants, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - d.decided))::bigint FROM weft.decision d, weft.own o "+
+		"WHERE "+genuine+" AND pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
+		quote.Literal(Prefix(cluster)), sweepAge.Milliseconds())
+}
+
+// ForgetSQL deletes decisions, without waiting for the disk: if a crash undoes the deletion, the
+// next sweep finds the decisions again.
+func ForgetSQL(keys []string) string {
+	var b strings.Builder
+	b.WriteString("BEGIN; SET LOCAL synchronous_commit = off; DELETE FROM weft.decision WHERE gid IN (")
+	for i, k := range keys {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(quote.Literal(k))
+	}
+	b.WriteString("); COMMIT")
+	return b.String()
+}
+
+// confirmed returns the keys of the decisions that no participant waits for. A decision that is
+// visible was committed, so all participants had prepared: a participant that is not prepared any
+// more has followed, if its server is still the one that prepared, or if a standby of that server was
+// waited for and has taken over.
+func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
+	type shardState struct {
+		server   string
+		prepared map[string]bool
+		err      error
+	}
+	states := map[string]*shardState{}
+	look := func(shard string) *shardState {
+		if st := states[shard]; st != nil {
+			return st
+		}
+		st := &shardState{prepared: map[string]bool{}}
+		states[shard] = st
+		st.err = r.on(ctx, shard, database, func(c Conn) error {
+			rows, err := c.Exec("SELECT weft.server()")
+			if err != nil || len(rows) == 0 {
+				return errors.Join(err, errNoAnswer(len(rows)))
+			}
+			st.server = rows[0][0]
+			rows, err = c.Exec(FindSQL(r.Cluster))
+			for _, row := range rows {
+				st.prepared[row[0]] = true
+			}
+			if err != nil {
+				return err
+			}
+			return barrier(ctx, c, shard)
+		})
+		return st
+	}
+	var errs []error
+	for _, d := range decisions {
+		n, ok := ParseName(d.Key)
+		if !ok {
+			continue
+		}
+		done := true
+		for _, m := range d.Members {
+			st := look(m.Shard)
+			n.Participant = m.Shard
+			switch {
+			case st.err != nil:
+				errs = append(errs, fmt.Errorf("shard %s: %w", m.Shard, st.err))
+				done = false
+			case st.prepared[n.String()]:
+				done = false
+			case st.server != m.Server && !m.keptBy(st.server):
+				// A standby took over, or a backup was restored: the new server may lack the
+				// prepared transaction.
+				r.reportLoss(n.String(), m, st.server)
+				done = false
+			}
+		}
+		if done {
+			keys = append(keys, d.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, errors.Join(errs...)
+}
