@@ -179,8 +179,8 @@ func TestProxies(t *testing.T) {
 		if s.Healthcheck == nil || !strings.Contains(strings.Join(s.Healthcheck.Test, " "), "/dev/tcp/127.0.0.1/"+web) {
 			t.Errorf("%s: the health check does not ask http.listen", p)
 		}
-		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= cfg.Limits.DrainTimeout {
-			t.Errorf("%s: stop_grace_period %s is not longer than limits.drain_timeout %s", p, s.StopGrace, cfg.Limits.DrainTimeout)
+		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= cfg.Limits.DrainTimeout+cfg.Limits.DrainDelay {
+			t.Errorf("%s: stop_grace_period %s is not longer than limits.drain_delay %s and limits.drain_timeout %s", p, s.StopGrace, cfg.Limits.DrainDelay, cfg.Limits.DrainTimeout)
 		}
 		if !strings.Contains(entry, "server "+p+" "+p+":"+listen) {
 			t.Errorf("clients do not come to %s", p)
@@ -232,6 +232,7 @@ func TestTools(t *testing.T) {
 		{"promtool", "check", "config", "prometheus.yml"},
 		{"helm", "lint", "--strict", "helm"},
 		{"sh", "-n", "shard-init.sh"},
+		{"sh", "-n", "patroni-init.sh"},
 		{"systemd-analyze", "verify", "--man=no", "weft.service"},
 	} {
 		t.Run(argv[0], func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -49,6 +51,8 @@ func render(t *testing.T, change func(values map[string]any)) map[string]map[str
 			}
 			return v
 		},
+		"toString":  func(v any) string { return fmt.Sprint(v) },
+		"quote":     strconv.Quote,
 		"sha256sum": func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) },
 	})
 	files, err := filepath.Glob("helm/templates/*")
@@ -79,6 +83,10 @@ func render(t *testing.T, change func(values map[string]any)) map[string]map[str
 				t.Fatalf("%s: %v\n%s", f, err, doc)
 			}
 			if kind, ok := object["kind"].(string); ok {
+				if objects[kind] != nil { // several of a kind: by their names, too
+					objects[fmt.Sprint(kind, " ", at(t, object, "metadata", "name"))] = object
+					continue
+				}
 				objects[kind] = object
 			}
 		}
@@ -153,8 +161,8 @@ func TestHelm(t *testing.T) {
 		}
 	}
 	var grace int
-	if _, err := fmt.Sscan(fmt.Sprint(at(t, pod, "terminationGracePeriodSeconds")), &grace); err != nil || float64(grace) <= cfg.Limits.DrainTimeout.Seconds() {
-		t.Errorf("%d s of grace, limits.drain_timeout is %s", grace, cfg.Limits.DrainTimeout)
+	if _, err := fmt.Sscan(fmt.Sprint(at(t, pod, "terminationGracePeriodSeconds")), &grace); err != nil || float64(grace) <= (cfg.Limits.DrainTimeout+cfg.Limits.DrainDelay).Seconds() {
+		t.Errorf("%d s of grace, limits.drain_delay and limits.drain_timeout are %s and %s", grace, cfg.Limits.DrainDelay, cfg.Limits.DrainTimeout)
 	}
 	// A Service and a budget that select no pod would be of no use.
 	labels := fmt.Sprint(at(t, objects["Deployment"], "spec", "template", "metadata", "labels"))
@@ -170,4 +178,137 @@ func TestHelm(t *testing.T) {
 	if image := at(t, weft, "image"); image != "weft:0.1.0" {
 		t.Errorf("image %v", image)
 	}
+}
+
+// parsed returns the files of the chart as weft reads them.
+func parsed(t *testing.T, objects map[string]map[string]any) (config.Config, config.Cluster) {
+	t.Helper()
+	cfg, err := config.Parse("weft.yaml", []byte(at(t, objects["ConfigMap"], "data", "weft.yaml").(string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := config.ParseCluster("cluster.yaml", []byte(at(t, objects["ConfigMap"], "data", "cluster.yaml").(string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, cluster
+}
+
+// mounted returns where a pod's volumes are, by the secret or the config map that each is of.
+func mounted(t *testing.T, pod any) map[string]string {
+	t.Helper()
+	paths, out := map[any]string{}, map[string]string{}
+	for _, m := range at(t, pod, "containers", 0, "volumeMounts").([]any) {
+		paths[at(t, m, "name")] = at(t, m, "mountPath").(string)
+	}
+	for _, v := range at(t, pod, "volumes").([]any) {
+		volume, name := v.(map[string]any), at(t, v, "name")
+		if paths[name] == "" {
+			t.Errorf("volume %v is not mounted", name)
+		}
+		switch {
+		case volume["secret"] != nil:
+			out["secret "+at(t, v, "secret", "secretName").(string)] = paths[name]
+		case volume["configMap"] != nil:
+			out["configMap "+at(t, v, "configMap", "name").(string)] = paths[name]
+		}
+	}
+	return out
+}
+
+// TestHelmPlaces: certificates from secrets, TLS with clients and with shards, pull secrets, and where pods run.
+func TestHelmPlaces(t *testing.T) {
+	objects := render(t, func(v map[string]any) {
+		v["files"] = []any{map[string]any{"name": "server", "secret": "weft-tls"}, map[string]any{"name": "ca", "configMap": "shards-ca"}}
+		v["imagePullSecrets"] = []any{map[string]any{"name": "registry"}}
+		v["affinity"] = map[string]any{"nodeAffinity": map[string]any{"x": 1}}
+		v["nodeSelector"] = map[string]any{"disk": "fast"}
+		v["tolerations"] = []any{map[string]any{"key": "weft"}}
+		v["podAnnotations"] = map[string]any{"team": "db"}
+		v["preStop"] = []any{"sleep", "5"}
+		v["service"] = map[string]any{"type": "LoadBalancer", "port": 5432, "annotations": map[string]any{"internal": "true"}}
+		v["config"].(map[string]any)["tls"] = map[string]any{"cert": "/etc/weft-files/server/tls.crt", "key": "/etc/weft-files/server/tls.key"}
+		v["cluster"] = map[string]any{"shards": []any{map[string]any{
+			"name": "a", "hosts": []any{"a:5432"}, "options": map[string]any{"sslmode": "verify-full", "sslrootcert": "/etc/weft-files/ca/ca.crt"},
+		}}}
+	})
+	cfg, cluster := parsed(t, objects)
+	pod := at(t, objects["Deployment"], "spec", "template", "spec")
+	job := at(t, objects["Job"], "spec", "template", "spec")
+	for _, p := range []any{pod, job} {
+		files := mounted(t, p)
+		if dir := files["secret weft-tls"]; !strings.HasPrefix(cfg.TLS.Cert, dir+"/") || !strings.HasPrefix(cfg.TLS.Key, dir+"/") || dir == "" {
+			t.Errorf("the certificate for clients is at %s, the secret at %q", cfg.TLS.Cert, dir)
+		}
+		if dir := files["configMap shards-ca"]; dir == "" || !strings.HasPrefix(cluster.Shards[0].Options["sslrootcert"], dir+"/") {
+			t.Errorf("the authority of shards is at %s, the config map at %q", cluster.Shards[0].Options["sslrootcert"], dir)
+		}
+		if name := at(t, p, "imagePullSecrets", 0, "name"); name != "registry" {
+			t.Errorf("pull secret %v", name)
+		}
+	}
+	for _, path := range [][]any{
+		{"affinity", "nodeAffinity", "x"},
+		{"nodeSelector", "disk"},
+		{"tolerations", 0, "key"},
+		{"containers", 0, "lifecycle", "preStop", "exec", "command", 1},
+	} {
+		at(t, pod, path...)
+	}
+	if team := at(t, objects["Deployment"], "spec", "template", "metadata", "annotations", "team"); team != "db" {
+		t.Errorf("annotation %v", team)
+	}
+	if v := at(t, objects["Service"], "metadata", "annotations", "internal"); v != "true" {
+		t.Errorf("annotation of the service %v", v)
+	}
+}
+
+// TestHelmCNPG: shards of CloudNativePG, which weft finds by the service that the chart asks for, over TLS.
+func TestHelmCNPG(t *testing.T) {
+	if render(t, nil)["Cluster"] != nil {
+		t.Error("shards that nobody asked for")
+	}
+	objects := render(t, func(v map[string]any) { v["shards"].(map[string]any)["operator"] = "cnpg" })
+	cfg, cluster := parsed(t, objects)
+	pod := at(t, objects["Deployment"], "spec", "template", "spec")
+	if len(cluster.Shards) != 2 {
+		t.Fatalf("shards %+v", cluster.Shards)
+	}
+	proxies := 0
+	if _, err := fmt.Sscan(fmt.Sprint(at(t, objects["Deployment"], "spec", "replicas")), &proxies); err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range []string{"Cluster", "Cluster shop-shard-1"} {
+		made, shard := objects[kind], cluster.Shards[i]
+		if name := at(t, made, "metadata", "name"); name != "shop-"+shard.Name {
+			t.Errorf("cluster %v for %s", name, shard.Name)
+		}
+		service := at(t, made, "spec", "managed", "services", "additional", 0, "serviceTemplate")
+		if want := fmt.Sprintf("dns:%v:5432", at(t, service, "metadata", "name")); !slices.Equal(shard.Hosts, []string{want}) {
+			t.Errorf("%s has hosts %q, the service is %s", shard.Name, shard.Hosts, want)
+		}
+		if ip := at(t, service, "spec", "clusterIP"); ip != "None" {
+			t.Errorf("%s: the service has the address %v: weft would not see its servers", shard.Name, ip)
+		}
+		if need := cfg.Pool.MaxPerShard * proxies; number(t, made, "max_prepared_transactions") < need || number(t, made, "max_connections") <= need {
+			t.Errorf("%s: the proxies may need %d connections and prepared transactions", shard.Name, need)
+		}
+		dir := mounted(t, pod)["secret shop-"+shard.Name+"-ca"]
+		if shard.Options["sslmode"] != "verify-ca" || shard.Options["sslrootcert"] != dir+"/ca.crt" {
+			t.Errorf("%s: options %v, the operator's authority is at %q", shard.Name, shard.Options, dir)
+		}
+		if n := fmt.Sprint(at(t, made, "spec", "postgresql", "synchronous", "number")); n != "1" {
+			t.Errorf("%s: %s synchronous standbys", shard.Name, n)
+		}
+	}
+}
+
+// number returns a parameter of a cluster's PostgreSQL. Parameters are text.
+func number(t *testing.T, cluster any, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(at(t, cluster, "spec", "postgresql", "parameters", name).(string))
+	if err != nil {
+		t.Error(err)
+	}
+	return n
 }

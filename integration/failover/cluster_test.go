@@ -132,11 +132,12 @@ func (c *cluster) end(sig syscall.Signal) {
 
 // server is one of weft status --json.
 type server struct {
-	Address string `json:"address"`
-	Role    string `json:"role"`
-	PID     int    `json:"pid"`
-	Dir     string `json:"data_directory"`
-	Lag     *int64 `json:"lag_bytes"`
+	Address  string `json:"address"`
+	Role     string `json:"role"`
+	Timeline int    `json:"timeline"`
+	PID      int    `json:"pid"`
+	Dir      string `json:"data_directory"`
+	Lag      *int64 `json:"lag_bytes"`
 }
 
 // servers asks weft status for the servers of a shard.

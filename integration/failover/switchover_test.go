@@ -212,7 +212,7 @@ func TestPatroni(t *testing.T) {
 	w := startWork(t, c.listen)
 	w.goesOn()
 	c.awaitStandby(1)
-	before := c.primary(1)
+	before, timelines := c.primary(1), c.primary(0).Timeline+c.primary(1).Timeline
 	if text, err := c.weft("switchover", "shard-1", "--to", before.Address); err == nil || !strings.Contains(text, "is the primary already") {
 		t.Errorf("to the primary: %v: %s", err, text)
 	}
@@ -226,8 +226,14 @@ func TestPatroni(t *testing.T) {
 	}
 	w.goesOn()
 	w.stop()
+	// On a machine that is very slow Patroni may change a primary by itself, which clients may notice.
+	report := t.Error
+	if n := c.primary(0).Timeline + c.primary(1).Timeline - timelines; n != 1 {
+		t.Logf("primaries have changed %d times", n)
+		report = t.Log
+	}
 	for _, e := range w.errors {
-		t.Error(e)
+		report(e)
 	}
 	if got := c.mustAsk("select sum(balance) from account"); got != fmt.Sprint(accounts*funds) {
 		t.Errorf("the accounts hold %s", got)
