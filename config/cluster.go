@@ -47,8 +47,8 @@ type Cluster struct {
 
 // Shard declares a directory.Shard.
 type Shard struct {
-	Name  string   `yaml:"name"`
-	Hosts []string `yaml:"hosts"`
+	Name  string `yaml:"name"`
+	Hosts []Host `yaml:"hosts"`
 	// Patroni names the servers instead of Hosts.
 	Patroni *Patroni          `yaml:"patroni"`
 	Options map[string]string `yaml:"options"`
@@ -74,6 +74,39 @@ func (c Cluster) find(s Shard, d, known *directory.Shard) {
 	case known != nil && known.Source() == d.Source():
 		d.Hosts = known.Hosts
 	}
+}
+
+// Host is a server of a shard. In the file it is host:port alone, or a mapping.
+type Host struct {
+	Addr string `yaml:"addr"`
+	// Zone is where the server is, and Weight is its share of the reads on standbys.
+	Zone   string `yaml:"zone"`
+	Weight *int   `yaml:"weight"` // absent: 1
+	Read   *bool  `yaml:"read"`   // false: clients never read it as a standby; absent: true
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Host) UnmarshalText(text []byte) error {
+	h.Addr = string(text)
+	return nil
+}
+
+// servers returns the addresses of a shard's servers, and what is said of each.
+func (s Shard) servers() (hosts []string, about map[string]directory.Server) {
+	for _, h := range s.Hosts {
+		hosts = append(hosts, h.Addr)
+		at := directory.Server{Zone: h.Zone, NoReads: h.Read != nil && !*h.Read}
+		if h.Weight != nil {
+			at.Weight = *h.Weight
+		}
+		if at != (directory.Server{}) {
+			if about == nil {
+				about = map[string]directory.Server{}
+			}
+			about[h.Addr] = at
+		}
+	}
+	return hosts, about
 }
 
 // Pin declares a directory.Pin.
@@ -163,7 +196,8 @@ func (c Cluster) missing(place string) bool {
 func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot, error) {
 	declared := make([]directory.Shard, len(c.Shards))
 	for i, s := range c.Shards {
-		declared[i] = directory.Shard{Name: s.Name, Hosts: s.Hosts, Options: s.Options, Weight: 1}
+		declared[i] = directory.Shard{Name: s.Name, Options: s.Options, Weight: 1}
+		declared[i].Hosts, declared[i].Servers = s.servers()
 		if s.Weight != nil {
 			declared[i].Weight = *s.Weight
 		}

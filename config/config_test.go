@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -111,9 +112,10 @@ func TestMarshal(t *testing.T) {
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, TCPTimeout: 4 * time.Second, HealthInterval: 2 * time.Second,
 		},
 		Failover: Failover{Wait: 20 * time.Second, InTransaction: 2 * time.Second, ProbeInterval: 100 * time.Millisecond, ProbeTimeout: 400 * time.Millisecond, LagWarning: 9 * time.Second},
-		Gather:   Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
-		Limits:   Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, DrainDelay: 7 * time.Second, DrainIdle: DrainSpread, MaxQueryBytes: 3 << 20, Memory: 1 << 30},
-		Log:      Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
+		Replicas: Replicas{Target: "auto", MaxLag: time.Minute, MaxLagBytes: 1 << 20, Fallback: FallbackRefuse, Causal: "on", CausalWait: time.Second}, Zone: "z",
+		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
+		Limits: Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, DrainDelay: 7 * time.Second, DrainIdle: DrainSpread, MaxQueryBytes: 3 << 20, Memory: 1 << 30},
+		Log:    Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
 
 		Statements: Statements{MaxBytes: 1 << 20},
 		Heat:       Heat{Samples: 50, Keys: KeysHashed, Plan: PlanAuto, Throttle: ThrottleAuto, MaxThrottles: 3, ThrottleFor: time.Minute, Limit: ThrottleAuto, Rows: ThrottleAuto, Coalesce: ThrottleOff},
@@ -205,6 +207,11 @@ func TestMerge(t *testing.T) {
 	again, err := two.Merge(first, false)
 	if err != nil || len(directory.Diff(first, again)) != 0 || again.Cluster != first.Cluster {
 		t.Errorf("the same file again: %v, %v", directory.Diff(first, again), err)
+	}
+	zoned := parse("shards:\n- {name: a, hosts: [{addr: 'a:1', zone: east, weight: 2}, {addr: 'a:2', read: false}, 'a:3']}\n")
+	if next, err := zoned.Merge(nil, false); err != nil || strings.Join(next.Shards[0].Hosts, " ") != "a:1 a:2 a:3" ||
+		!maps.Equal(next.Shards[0].Servers, map[string]directory.Server{"a:1": {Zone: "east", Weight: 2}, "a:2": {NoReads: true}}) {
+		t.Errorf("hosts with zones: %+v, %v", next.Shards, err)
 	}
 	reordered := parse("shards:\n- {name: c, hosts: ['c:1']}\n- {name: b, hosts: ['b:2', 'b:3'], weight: 0}\n- {name: a, hosts: ['a:1']}\n")
 	next, err := reordered.Merge(first, false)

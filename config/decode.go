@@ -121,7 +121,11 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		d.bad(n, path, "anchors, aliases and tags are not supported: write the value")
 		return
 	}
-	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || v.Type() == durationType {
+	_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
+	if _, mapping := n.(ast.MapNode); mapping && v.Type() == reflect.TypeFor[Host]() {
+		text = false // a host is a text or a mapping
+	}
+	if text || v.Type() == durationType {
 		d.scalar(n, v, path)
 		return
 	}

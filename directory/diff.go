@@ -167,6 +167,10 @@ func (sh *Shard) describe() string {
 	if sh.Discovered() {
 		b.WriteString(" (" + sh.Source() + ")")
 	}
+	for _, h := range slices.Sorted(maps.Keys(sh.Servers)) {
+		at := sh.Servers[h]
+		fmt.Fprintf(&b, " %s(zone %q, weight %d, reads %v)", h, at.Zone, max(1, at.Weight), !at.NoReads)
+	}
 	for _, k := range slices.Sorted(maps.Keys(sh.Options)) {
 		v := sh.Options[k]
 		if k == "sslpassword" {

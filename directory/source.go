@@ -34,7 +34,7 @@ func (sh *Shard) Find(names []string, scope *patroni.Scope) {
 
 // Relocate says that the shard's servers are where another entry says. Hosts that the other entry does not know yet stay as they are.
 func (sh *Shard) Relocate(other *Shard) {
-	sh.Names, sh.Patroni, sh.Options = other.Names, other.Patroni, other.Options
+	sh.Names, sh.Patroni, sh.Options, sh.Servers = other.Names, other.Patroni, other.Options, other.Servers
 	if len(other.Hosts) > 0 || !other.Discovered() {
 		sh.Hosts = other.Hosts
 	}

@@ -106,6 +106,11 @@ func (s *Snapshot) validate(known *Snapshot) error {
 
 func (sh *Shard) validate(place string, hosts map[string]string, bad func(place, format string, args ...any)) {
 	sh.validateSource(place, bad)
+	for h, at := range sh.Servers {
+		if i := slices.Index(sh.Hosts, h); at.Weight < 0 {
+			bad(fmt.Sprintf("%s.hosts[%d].weight", place, i), "must not be negative, and is %d", at.Weight)
+		}
+	}
 	if len(sh.Hosts) == 0 && !sh.Discovered() {
 		bad(place+".hosts", "at least one host:port is needed")
 	}

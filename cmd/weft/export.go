@@ -30,7 +30,7 @@ type exported struct {
 
 type exportedShard struct {
 	Name    string            `yaml:"name"`
-	Hosts   []string          `yaml:"hosts"`
+	Hosts   []any             `yaml:"hosts"`
 	Options map[string]string `yaml:"options,omitempty"`
 	Weight  int               `yaml:"weight"`
 }
@@ -38,6 +38,30 @@ type exportedShard struct {
 type exportedPin struct {
 	Buckets string `yaml:"buckets"`
 	Shard   string `yaml:"shard"`
+}
+
+// exportedHosts are the servers of a shard as cluster.yaml has them: the address alone, or what is said of the server, too.
+func exportedHosts(sh *directory.Shard) []any {
+	var out []any
+	for _, h := range sh.Hosts {
+		at := sh.Server(h)
+		if at == (directory.Server{}) {
+			out = append(out, h)
+			continue
+		}
+		m := map[string]any{"addr": h}
+		if at.Zone != "" {
+			m["zone"] = at.Zone
+		}
+		if at.Weight != 0 {
+			m["weight"] = at.Weight
+		}
+		if at.NoReads {
+			m["read"] = false
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // export writes the cluster as a cluster.yaml.
@@ -62,7 +86,7 @@ func export(ctx context.Context, store directory.Store, w io.Writer) error {
 		Durability: string(snap.Durability), Enforced: snap.DurabilityEnforced,
 	}
 	for _, sh := range snap.Shards {
-		out.Shards = append(out.Shards, exportedShard{sh.Name, sh.Hosts, sh.Options, sh.Weight})
+		out.Shards = append(out.Shards, exportedShard{sh.Name, exportedHosts(&sh), sh.Options, sh.Weight})
 	}
 	for _, p := range snap.Pins {
 		out.Pins = append(out.Pins, exportedPin{fmt.Sprintf("%d-%d", p.First, p.Last), p.Shard})
