@@ -115,7 +115,8 @@ func (aw *away) direct(p *plan.Plan, f *parser.Facts, text []byte, how manner) e
 	level := tx.isolation()
 	st.Serial = level == "serializable"
 	if tx.isOpen() {
-		st.ReadOnly, st.Snapped = tx.isReadOnly(), level != "" && tx.isSnapped()
+		st.ReadOnly, st.Exact, st.Snapped = tx.isReadOnly(), level != "", level != "" && tx.isSnapped()
+		st.Rows = len(f.Relations) > 0 && !namesOwn(f)
 	}
 	if pinned := aw.s.record.pins&^pinSessionMode != 0; pinned && st.Kind == target.Reads && p.Route != plan.Keyed {
 		st.Kind = target.Other // what the session has on its backend may be meant, such as a temporary table
@@ -142,6 +143,9 @@ func (aw *away) direct(p *plan.Plan, f *parser.Facts, text []byte, how manner) e
 	case target.DenySnapped:
 		return pgerr.New(pgerr.FeatureNotSupported, "this transaction has its snapshots on primaries, and weft.target is standby").
 			WithHint("Begin a transaction with a statement that reads, or SET LOCAL weft.target = 'primary'.")
+	case target.DenyMixed:
+		return pgerr.New(pgerr.FeatureNotSupported, "this statement needs the primary, and the transaction has its snapshots on standbys").
+			WithHint("Run it in a transaction of its own, use READ COMMITTED, or SET weft.target = 'primary' before BEGIN.")
 	case target.AtPrimary:
 		if st.Kind == target.Reads {
 			aw.s.srv.metrics.reads.primary.Add(1)

@@ -28,8 +28,10 @@ type Statement struct {
 	ReadOnly bool
 	// Atomic: the session reads atomically over several shards. Serial: its transactions are serializable. Standbys can do neither.
 	Atomic, Serial bool
-	// Snapped: the block has its snapshots already.
-	Snapped bool
+	// Exact: all statements of the block see the same rows. Snapped: the block has its snapshots already.
+	Exact, Snapped bool
+	// Rows: the statement may read rows of tables, though it is an Other.
+	Rows bool
 }
 
 // Verdict is where a statement runs.
@@ -45,6 +47,8 @@ const (
 	DenyAtomic
 	// DenySnapped refuses to read standbys in a block whose snapshots were taken on primaries.
 	DenySnapped
+	// DenyMixed refuses to read a primary in a block whose snapshots were taken on standbys.
+	DenyMixed
 )
 
 // Course is where the transactions of a session go.
@@ -117,6 +121,9 @@ func (c *Course) judge(t Target, s *Statement) Verdict {
 	if c.away && s.Kind == Reads {
 		return AtStandby
 	}
+	if c.away && s.Exact && s.Rows {
+		return DenyMixed
+	}
 	return AtPrimary
 }
 
@@ -125,7 +132,7 @@ func (c *Course) split(s *Statement) Verdict {
 	reads := s.Kind == Reads && s.Plain && !s.Atomic
 	switch {
 	case !c.decided && !s.Block.IsZero():
-		c.away = s.ReadOnly && !s.Atomic && !s.Serial && !s.Snapped
+		c.away = s.ReadOnly && !s.Exact && !s.Atomic && !s.Serial // what goes to the primary would see other rows
 	case !c.decided:
 		c.away = reads && !s.Serial
 	case s.Block.IsZero() && s.Kind == Writes:

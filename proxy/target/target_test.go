@@ -34,6 +34,7 @@ func TestCourse(t *testing.T) {
 	later := func(s *Statement) { s.Begins = false }
 	readOnly := func(s *Statement) { s.ReadOnly = true }
 	snapped := func(s *Statement) { s.Snapped = true }
+	exact := func(s *Statement) { s.Exact, s.Rows = true, true }
 	atomic := func(s *Statement) { s.Atomic = true }
 	serial := func(s *Statement) { s.Serial = true }
 	piped := read
@@ -50,8 +51,12 @@ func TestCourse(t *testing.T) {
 		"auto":     {{Auto, read, AtStandby}, {Auto, write, AtPrimary}, {Auto, calls, AtPrimary}, {Auto, read, AtStandby}},
 		"atomic":   {{Auto, in(read, 1, readOnly, atomic), AtPrimary}, {Any, in(read, 2, atomic), AtPrimary}, {Standby, in(read, 3, atomic), DenyAtomic}},
 		"serial":   {{Auto, in(read, 1, readOnly, serial), AtPrimary}, {Any, in(read, 2, serial), AtPrimary}, {Standby, in(read, 3, serial), AtStandby}},
-		"snapped":  {{Auto, in(read, 1, readOnly, snapped), AtPrimary}, {Any, in(read, 2, snapped), AtPrimary}, {Standby, in(read, 3, snapped), DenySnapped}},
+		"snapped":  {{Auto, in(read, 1, readOnly, snapped, exact), AtPrimary}, {Any, in(read, 2, snapped), AtPrimary}, {Standby, in(read, 3, snapped), DenySnapped}},
 		"own snap": {{Standby, in(read, 1), AtStandby}, {Standby, in(read, 1, later, snapped), AtStandby}},
+		"one view of the rows": {
+			{Any, in(read, 1, exact), AtStandby}, {Any, in(other, 1, later, exact), DenyMixed}, {Any, in(other, 1, later), AtPrimary}, {Any, in(read, 1, later, exact, snapped), AtStandby},
+			{Auto, in(read, 2, readOnly, exact), AtPrimary},
+		},
 		"block": {
 			{Auto, in(read, 1), AtPrimary},
 			{Auto, in(write, 1, later), AtPrimary},
