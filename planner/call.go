@@ -105,6 +105,7 @@ var (
 			},
 		},
 		"unthrottle":  {name: "unthrottle", params: []string{"id"}, needed: 1},
+		"token":       {name: "token", returns: []string{"token"}},
 		"schema_diff": {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{

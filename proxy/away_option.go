@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/primary"
 	"weft/proxy/target"
 )
 
@@ -47,6 +48,25 @@ func (w *wish) set(name, value string) *pgerr.Error {
 		}
 	}
 	return nil
+}
+
+// give returns a token of what all shards have committed until now, and so of what the session has written.
+func (aw *away) give() ([][]string, error) {
+	var token target.Token
+	snap := aw.s.route.snap
+	for i := range snap.Shards {
+		rows, err := aw.s.route.ask(aw.s.held.laneOf(snap, i).lane, "SELECT "+primary.TimelineSQL+", pg_catalog.pg_current_wal_lsn()")
+		if err != nil {
+			return nil, err
+		}
+		timeline, _ := strconv.ParseUint(rows[0][0], 10, 32) // the server has cast it to int
+		lsn, err := primary.ParseLSN(rows[0][1])
+		if err != nil {
+			return nil, err
+		}
+		token = append(token, target.Place{Shard: snap.Shards[i].Name, Timeline: uint32(timeline), LSN: lsn})
+	}
+	return [][]string{{token.String()}}, nil
 }
 
 var durationUnits = map[string]time.Duration{"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "min": time.Minute, "h": time.Hour, "d": 24 * time.Hour}

@@ -36,6 +36,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return nil, u.placeFunction(ctx, args)
 	case "undistribute_function":
 		return nil, u.unplaceFunction(ctx, args)
+	case "token":
+		return u.s.held.away.give()
 	case "schema_diff":
 		list, err := u.s.srv.mover.Diff(ctx, u.s.db.Name, u.s.login.user)
 		return schema.Rows(list), err
