@@ -110,6 +110,10 @@ bench-heat: postgresql ## hold what weft finds hot, and how it isolates clients,
 	$(GO) test -timeout 24h ./integration/queue -run 'TestBench$$|TestShareBench$$' -v -args -measure $(HEATTIME)
 	$(GO) test -timeout 1h ./pool -run XXX -bench 'BenchmarkFair$$'
 
+.PHONY: bench-standbys
+bench-standbys: postgresql ## measure reads per second, and processor time for each, with and without standbys (minutes)
+	$(GO) test -timeout 1h ./integration/standby -run TestBench -v -args -measure 20s $(ARGS)
+
 .PHONY: stale
 stale: postgresql ## look for answers that are older than their question, among READS reads that share executions (many minutes)
 	$(GO) test -timeout 24h ./integration/queue -run 'TestNotStale$$' -v -args -reads $(READS)
