@@ -54,7 +54,10 @@ func TestCourse(t *testing.T) {
 		"snapped":  {{Auto, in(read, 1, readOnly, snapped, exact), AtPrimary}, {Any, in(read, 2, snapped), AtPrimary}, {Standby, in(read, 3, snapped), DenySnapped}},
 		"own snap": {{Standby, in(read, 1), AtStandby}, {Standby, in(read, 1, later, snapped), AtStandby}},
 		"one view of the rows": {
-			{Any, in(read, 1, exact), AtStandby}, {Any, in(other, 1, later, exact), DenyMixed}, {Any, in(other, 1, later), AtPrimary}, {Any, in(read, 1, later, exact, snapped), AtStandby},
+			{Any, in(read, 1, exact), AtStandby},
+			{Any, in(other, 1, later, exact), DenyMixed},
+			{Any, in(other, 1, later), AtPrimary},
+			{Any, in(read, 1, later, exact, snapped), AtStandby},
 			{Auto, in(read, 2, readOnly, exact), AtPrimary},
 		},
 		"block": {
