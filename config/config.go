@@ -145,6 +145,8 @@ type Pool struct {
 	MaxPerShard int `yaml:"max_per_shard"`
 	// MaxPerUser bounds those of one user to one shard. 0: see UserShare.
 	MaxPerUser int `yaml:"max_per_user"`
+	// MaxDials bounds the connections of this proxy to one server that are opened at a time.
+	MaxDials int `yaml:"max_dials"`
 	// MaxPrepared bounds the prepared statements kept on one backend.
 	MaxPrepared int `yaml:"max_prepared"`
 	// QueueTimeout is how long a client waits for a free connection.
@@ -343,6 +345,7 @@ func Default() Config {
 			// Under PostgreSQL's own max_connections of 100, with room for
 			// superusers, replication and a psql of one's own.
 			MaxPerShard:    80,
+			MaxDials:       16,
 			MaxPrepared:    500,
 			QueueTimeout:   30 * time.Second,
 			OverloadWait:   5 * time.Second,

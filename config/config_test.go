@@ -108,7 +108,7 @@ func TestMarshal(t *testing.T) {
 		},
 		Service: Service{User: "svc", Password: "0x1"},
 		Pool: Pool{
-			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, OverloadWait: 3 * time.Second, IdleTimeout: time.Minute,
+			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxDials: 4, MaxPrepared: 7, QueueTimeout: 90 * time.Second, OverloadWait: 3 * time.Second, IdleTimeout: time.Minute,
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, TCPTimeout: 4 * time.Second, HealthInterval: 2 * time.Second,
 		},
 		Failover: Failover{Wait: 20 * time.Second, InTransaction: 2 * time.Second, ProbeInterval: 100 * time.Millisecond, ProbeTimeout: 400 * time.Millisecond, LagWarning: 9 * time.Second},

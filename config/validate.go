@@ -161,6 +161,7 @@ func (p Pool) problems(ps *Problems) {
 	ps.choice("pool.mode", p.Mode, "transaction", "session")
 	ps.between("pool.max_per_shard", p.MaxPerShard, 1, 100_000)
 	ps.between("pool.max_per_user", p.MaxPerUser, 0, p.MaxPerShard)
+	ps.between("pool.max_dials", p.MaxDials, 1, 100_000)
 	ps.between("pool.max_prepared", p.MaxPrepared, 1, 100_000)
 	ps.positive("pool.queue_timeout", p.QueueTimeout)
 	if p.OverloadWait < 0 {

@@ -171,7 +171,9 @@ func (sh *Shard) enqueue(w *waiter) {
 	p.class = priority.class()
 	if w.want.Underway {
 		// Sessions that hold connections come first, in order of arrival.
-		sh.admission.pressed = w.since
+		if sh.dials < sh.pool.conf().MaxDials { // else it waits for a login, not for other sessions
+			sh.admission.pressed = w.since
+		}
 		p.class, p.key = classUnderway, 0
 	}
 	sh.queue.add(w)
@@ -199,6 +201,7 @@ func (w *waiter) nudge(now time.Time) bool {
 		return false
 	}
 	sh.admission.pressed = now
+	sh.dials++ // also above MaxDials
 	sh.total++
 	sh.users[w.lane.key.User]++
 	w.lane.open++

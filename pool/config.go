@@ -28,6 +28,9 @@ type Config struct {
 	// MaxPerUser bounds the connections of one user to one shard. Default 0: only MaxPerShard
 	// bounds them.
 	MaxPerUser int
+	// MaxDials bounds the connections to one server that are opened at a time, except for few sessions that hold others. Default 16: after a failover all sessions want
+	// new ones at once, and a server forks a process for each.
+	MaxDials int
 	// MaxPrepared bounds the prepared statements kept on one backend. Default 500.
 	MaxPrepared int
 	// QueueTimeout bounds the wait for a free connection. Default 30s.
@@ -116,6 +119,9 @@ func (c Config) WithDefaults() Config {
 	if c.MaxPerShard == 0 {
 		c.MaxPerShard = 80
 	}
+	if c.MaxDials == 0 {
+		c.MaxDials = 16
+	}
 	if c.MaxPrepared == 0 {
 		c.MaxPrepared = 500
 	}
@@ -152,7 +158,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name string
 		n    int
-	}{{"max_per_shard", c.MaxPerShard}, {"max_per_user", c.MaxPerUser}, {"max_prepared", c.MaxPrepared}} {
+	}{{"max_per_shard", c.MaxPerShard}, {"max_per_user", c.MaxPerUser}, {"max_dials", c.MaxDials}, {"max_prepared", c.MaxPrepared}} {
 		if f.n < 0 {
 			errs = append(errs, fmt.Errorf("pool: %s must not be negative", f.name))
 		}

@@ -18,6 +18,7 @@ type pauses struct {
 	one   bool                 // DRAIN SHARD is in force
 	drain bool                 // the shard is drained on all proxies
 	seek  bool                 // the shard has no primary
+	rift  bool                 // two servers of the shard are primaries
 	// waiting is how many sessions wait at a gate, and unled counts those that have waited for a primary in vain.
 	waiting, unled atomic.Int64
 }
@@ -36,6 +37,8 @@ type gate struct {
 	// sought says that the shard has no primary: every session waits, for as long as Config.Failover says. alone says that no operator
 	// has closed the gate. drained says that the shard is drained on all proxies: another server is about to be the primary.
 	sought, alone, drained bool
+	// rift says that two servers of the shard are primaries: a session does not wait, because only an operator can tell which is right.
+	rift bool
 }
 
 // leastYield is for how long a transaction that began after a drain lets the drain go first, at least.
@@ -68,10 +71,10 @@ func (p *pauses) set() {
 	if !operator && !p.seek {
 		p.gate.Store(nil)
 	} else {
-		if old != nil && old.sought == p.seek && old.alone == !operator && old.drained == p.drain {
+		if old != nil && old.sought == p.seek && old.rift == p.rift && old.alone == !operator && old.drained == p.drain {
 			return
 		}
-		next := &gate{opened: make(chan struct{}), sought: p.seek, alone: !operator, drained: p.drain}
+		next := &gate{opened: make(chan struct{}), sought: p.seek, rift: p.rift, alone: !operator, drained: p.drain}
 		if old != nil && operator {
 			next.shut, next.since, next.began = old.shut, old.since, old.began
 		}

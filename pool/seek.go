@@ -15,7 +15,15 @@ import (
 func (sh *Shard) Seek(sought bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.pauses.seek = sought
+	sh.pauses.seek, sh.pauses.rift = sought, false
+	sh.pauses.set()
+}
+
+// Split says that two servers of the shard are primaries of the same timeline. Sessions are refused until Seek is called.
+func (sh *Shard) Split() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.pauses.seek, sh.pauses.rift = true, true
 	sh.pauses.set()
 }
 
@@ -29,7 +37,7 @@ func (sh *Shard) Sought() bool {
 func (sh *Shard) CloseIdle() { sh.dismiss(func(*Lane) bool { return true }, false) }
 
 // refuses reports whether a session does not wait for a primary at all.
-func (w *Want) refuses(g *gate) bool { return g.sought && w.Login && !w.Waits }
+func (w *Want) refuses(g *gate) bool { return g.rift || g.sought && w.Login && !w.Waits }
 
 // search is a session's wait for a primary.
 type search struct {
@@ -72,7 +80,9 @@ func (sh *Shard) awaitPrimary(ctx context.Context, want *Want) error {
 		if g == nil || !g.sought {
 			return nil
 		}
-		want.seek(g)
+		if want.seek(g); g.rift {
+			return sh.split()
+		}
 		if err := g.await(ctx, sh, *want, 0); err != nil {
 			return err
 		}
@@ -116,11 +126,23 @@ var errNoPrimary = errors.New("the server is not the primary")
 // errUnled is the cause of the error of a session that has waited for a primary in vain.
 var errUnled = errors.New("the shard has no primary")
 
-// unled is the error of a session that has waited for a primary in vain.
+// unled is the error of a session that has waited for a primary in vain, or does not wait for one.
 func (sh *Shard) unled(want Want) error {
+	if g := sh.pauses.gate.Load(); g != nil && g.rift {
+		return sh.split()
+	}
 	e := pgerr.New(pgerr.CannotConnectNow, "shard %q has no primary", sh.Name).WithCause(errUnled)
 	if s := sh.pool.conf().Seeker; s != nil {
 		e = e.WithDetail("Waited for %s: %s.", time.Since(want.search.began).Round(10*time.Millisecond), s.Describe(sh.Name))
 	}
 	return e.WithHint("weft goes on by itself when a server of the shard is promoted or comes back. failover.wait is how long clients wait for that.")
+}
+
+// split is the error of a session that wants a shard with two primaries.
+func (sh *Shard) split() error {
+	e := pgerr.New(pgerr.CannotConnectNow, "two servers of shard %q are primaries of the same timeline", sh.Name).WithCause(errUnled)
+	if s := sh.pool.conf().Seeker; s != nil {
+		e = e.WithDetail("%s. Nothing is sent to either: each has rows that the other has not.", s.Describe(sh.Name))
+	}
+	return e.WithHint("Stop the wrong one and make it a standby of the other. If the one that remains is not used, weft shard accept %s with its address says that it is right.", sh.Name)
 }

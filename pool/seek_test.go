@@ -166,3 +166,40 @@ func TestDoubt(t *testing.T) {
 		t.Errorf("a login that is refused: %v, %d looks", err, s.count())
 	}
 }
+
+// TestRift: no session waits for a shard with two primaries, and those that waited before are told.
+func TestRift(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Hour} {
+		_, sh := home(t, pool.Config{Seeker: &seeker{}, Failover: pool.Failover{Wait: wait, InTransaction: wait}})
+		l := lane(t, sh)
+		acquire(t, l, pool.Want{}).Release()
+		got := make(chan error, 1)
+		if wait > 0 {
+			sh.Seek(true)
+			go func() {
+				_, err := l.Acquire(context.Background(), pool.Want{})
+				got <- err
+			}()
+			eventually(t, func() string {
+				if sh.AtGate() == 0 {
+					return "the session does not wait"
+				}
+				return ""
+			})
+		} else {
+			got <- pgerr.New(pgerr.CannotConnectNow, "two servers")
+		}
+		sh.Split()
+		for _, want := range []pool.Want{{}, {Underway: true}, {Login: true}, {Login: true, Waits: true}} {
+			_, err := l.Acquire(context.Background(), want)
+			if code(err) != pgerr.CannotConnectNow || !strings.Contains(err.Error(), "two servers") || !strings.Contains(pgerr.From(err).Hint, "weft shard accept home") {
+				t.Errorf("%+v: %v", want, err)
+			}
+		}
+		if err := <-got; code(err) != pgerr.CannotConnectNow || !strings.Contains(err.Error(), "two servers") {
+			t.Errorf("a session that has waited: %v", err)
+		}
+		sh.Seek(false)
+		acquire(t, l, pool.Want{}).Release()
+	}
+}

@@ -37,6 +37,7 @@ type Shard struct {
 	users map[string]int // connections open or being dialled, by user
 	idle  int            // connections in the idle lists of the lanes
 	kept  int            // connections that sessions keep between transactions
+	dials int            // connections being dialled for sessions
 	queue fair           // sessions that wait for a connection
 	loans span
 	stall stall
@@ -246,9 +247,12 @@ func (l *Lane) takeIdle(want Want) *Conn {
 	return c
 }
 
-// reserve takes the right to dial one connection for the lane. If the user's limit or the
+// reserve takes the right to dial one connection for the lane, unless as many are being dialled as may be at a time. If the user's limit or the
 // shard's is reached, it closes an idle connection that counts towards it. mu is held.
 func (sh *Shard) reserve(l *Lane) bool {
+	if sh.dials >= sh.pool.conf().MaxDials {
+		return false
+	}
 	user := l.key.User
 	if sh.userFull(user) {
 		if !sh.evict(func(o *Lane) bool { return o.key.User == user }) {
@@ -257,6 +261,7 @@ func (sh *Shard) reserve(l *Lane) bool {
 	} else if sh.total >= sh.Most() && !sh.evict(func(*Lane) bool { return true }) {
 		return false
 	}
+	sh.dials++
 	sh.total++
 	sh.users[user]++
 	l.open++
@@ -335,6 +340,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	c, err := l.dial(ctx, false)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	sh.dials--
 	if err != nil {
 		if !suspicious(err) {
 			l.welcome = nil // the server answered and refused
@@ -347,6 +353,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	}
 	c.epoch, c.lentTo = epoch, to
 	l.welcome = cloneParams(c.params)
+	sh.serveQueue() // another may dial now
 	return c, nil
 }
 

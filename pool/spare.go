@@ -218,11 +218,11 @@ func (c *Spare) reset() bool {
 }
 
 // keep puts a connection that is in order among the idle ones. It reports false if connections to
-// the database are not kept now.
+// the database or the shard are not kept now.
 func (s *Spares) keep(c *Spare) bool {
 	c.since = time.Now()
 	s.mu.Lock()
-	if s.ended || c.since.Before(s.shy[c.key.database]) {
+	if s.ended || c.lane.shard.Paused() || c.since.Before(s.shy[c.key.database]) {
 		s.mu.Unlock()
 		return false
 	}
@@ -269,9 +269,10 @@ func (s *Spares) Leave(database string) {
 	s.close(func(c *Spare) bool { return c.key.database == database })
 }
 
-// CloseIdle closes the connections that have been idle since before a given time.
+// CloseIdle closes the connections that have been idle since before a given time, and those to shards that an operator has paused: a
+// server that is shut down may wait for their end.
 func (s *Spares) CloseIdle(since time.Time) {
-	s.close(func(c *Spare) bool { return c.since.Before(since) })
+	s.close(func(c *Spare) bool { return c.since.Before(since) || c.lane.shard.Paused() })
 }
 
 // End closes all connections that are not in use, and from now on those that are given back.

@@ -132,3 +132,37 @@ func TestSparesBound(t *testing.T) {
 		t.Errorf("%d connections were kept", kept)
 	}
 }
+
+// TestSparesPaused: no connection to a shard is kept that an operator has paused.
+func TestSparesPaused(t *testing.T) {
+	p, sh := home(t, pool.Config{})
+	spares := pool.NewSpares(p)
+	defer spares.End()
+	dial := func() *pool.Spare {
+		t.Helper()
+		c, err := spares.Dial(t.Context(), spec(postgres.Addr()), "postgres", "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := dial()
+	pid := first.PID()
+	first.Terminate()
+	if err := p.Pause(t.Context(), sh); err != nil {
+		t.Fatal(err)
+	}
+	spares.CloseIdle(time.Time{})
+	second := dial()
+	if second.PID() == pid {
+		t.Error("a connection that was idle is kept through a pause")
+	}
+	pid = second.PID()
+	second.Terminate()
+	if third := dial(); third.PID() == pid {
+		t.Error("a connection is kept during a pause")
+	} else {
+		third.Terminate()
+	}
+	p.Resume(sh)
+}

@@ -202,6 +202,12 @@ func (sh *Shard) fit(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 	// Where the lane has a free connection, it has custom parameters that the session has not set. Each that comes
 	// back may have.
 	other := len(w.lane.idle) > 0
+	if sh.dials >= sh.pool.conf().MaxDials {
+		if other {
+			return nil, unlike
+		}
+		return nil, blocked
+	}
 	if sh.total >= sh.Most() && !claim && !w.starves(now) && !(other && now.Sub(w.since) >= patience) {
 		if other {
 			return nil, unlike

@@ -53,6 +53,9 @@ type Config struct {
 	Changed func(was, now *View)
 	// Timing returns how often to probe. Nil: the defaults.
 	Timing func() Timing
+	// Brief reports whether a connection is closed after each probe, so that a server that is shut down does not wait for its end. Nil:
+	// connections stay open.
+	Brief func() bool
 	// Guard wraps the function of a goroutine, so that a panic ends only that goroutine. Nil: panics are not caught.
 	Guard func(where string, f func()) func()
 }
@@ -241,6 +244,9 @@ func (w *Watcher) watch(ctx context.Context, s *watch) {
 		seen := w.probe(ctx, s)
 		if ctx.Err() != nil {
 			return
+		}
+		if w.cfg.Brief != nil && w.cfg.Brief() {
+			s.hangUp()
 		}
 		w.see(s, seen)
 		pause := w.cfg.Timing().WithDefaults().Interval

@@ -19,6 +19,8 @@ type stage struct {
 	answers map[string]answer
 	asked   map[string]int // probes by address
 	dials   map[string]int
+	open    map[string]int // connections by address
+	brief   bool
 	heard   uint64
 	views   []string
 	changed chan struct{} // replaced when answers have changed
@@ -43,11 +45,12 @@ var refused = answer{err: fmt.Errorf("dial: %w", syscall.ECONNREFUSED)}
 
 // staged runs a Watcher of these servers until the test ends.
 func staged(t *testing.T, timing Timing, answers map[string]answer, hosts ...string) (*stage, *Watcher) {
-	st := &stage{t: t, answers: answers, asked: map[string]int{}, dials: map[string]int{}, changed: make(chan struct{})}
+	st := &stage{t: t, answers: answers, asked: map[string]int{}, dials: map[string]int{}, open: map[string]int{}, changed: make(chan struct{})}
 	w := NewWatcher(Config{
 		Dial:   func(ctx context.Context, address string) (Conn, error) { return st.dial(ctx, address) },
 		Heard:  func() uint64 { st.mu.Lock(); defer st.mu.Unlock(); return st.heard },
 		Timing: func() Timing { return timing },
+		Brief:  func() bool { st.mu.Lock(); defer st.mu.Unlock(); return st.brief },
 		Changed: func(_, now *View) {
 			st.mu.Lock()
 			defer st.mu.Unlock()
@@ -69,6 +72,9 @@ func (st *stage) dial(ctx context.Context, address string) (*staged1, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
+	st.mu.Lock()
+	st.open[address]++
+	st.mu.Unlock()
 	return &staged1{st, address}, nil
 }
 
@@ -112,7 +118,11 @@ func (c *staged1) Ask(ctx context.Context, sql string) ([][]string, error) {
 	}
 }
 
-func (c *staged1) Close() {}
+func (c *staged1) Close() {
+	c.st.mu.Lock()
+	defer c.st.mu.Unlock()
+	c.st.open[c.address]--
+}
 
 // await waits for a view.
 func await(t *testing.T, w *Watcher, what string, is func(*View) bool) *View {
@@ -231,4 +241,27 @@ func TestWatcherHosts(t *testing.T) {
 	if st.asked["a"] > n+1 {
 		t.Errorf("a server that has left is asked %d times", st.asked["a"]-n)
 	}
+}
+
+// TestWatcherBrief: connections are closed after each probe as long as that is asked for, and servers are watched all the same.
+func TestWatcherBrief(t *testing.T) {
+	st, w := staged(t, Timing{Interval: time.Millisecond, Seeking: time.Millisecond}, map[string]answer{"a": primaryRow(1), "b": standbyRow(1)}, "a", "b")
+	await(t, w, "start", steadyAt("a"))
+	set := func(brief bool) {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.brief = brief
+	}
+	open := func() int {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		return st.open["a"] + st.open["b"]
+	}
+	set(true)
+	await(t, w, "no connection", func(*View) bool { return open() == 0 })
+	st.set("a", refused)
+	st.set("b", primaryRow(2))
+	await(t, w, "b is promoted", steadyAt("b"))
+	set(false)
+	await(t, w, "a connection", func(*View) bool { return open() == 1 })
 }

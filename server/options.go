@@ -83,6 +83,7 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 		Mode:           cfg.Mode,
 		MaxPerShard:    cfg.MaxPerShard,
 		MaxPerUser:     cfg.UserShare(),
+		MaxDials:       cfg.MaxDials,
 		MaxPrepared:    cfg.MaxPrepared,
 		QueueTimeout:   cfg.QueueTimeout,
 		OverloadWait:   cfg.OverloadWait,

@@ -155,6 +155,8 @@ func TestFrozen(t *testing.T) {
 	c, other := w.connect(0), w.connect(1)
 	w.must(c, write(w.there))
 	w.must(other, write(w.there))
+	sum := fmt.Sprintf("select v from t where k = %d", w.there)
+	w.await("the standby", func() bool { return w.ask(w.b, sum) == 2 }) // it would lack what it has not received
 	w.a.Pause()
 	defer w.a.Resume()
 	hangs := w.later(c, write(w.there))
@@ -177,7 +179,6 @@ func TestFrozen(t *testing.T) {
 	}
 	w.generation(2)
 	w.a.Resume()
-	sum := fmt.Sprintf("select v from t where k = %d", w.there)
 	for range 20 {
 		w.must(c, write(w.there))
 		w.must(other, write(w.there))

@@ -23,11 +23,15 @@ func becomes(was, now *primary.View) bool {
 	return now.State == primary.Steady && (!was.Open() || was.Generation.Timeline != 0 && now.Generation.Above(was.Generation))
 }
 
-// shut lets sessions wait for a shard, unless they never wait.
-func (s *Seeker) shut(w *watched) {
+// shut lets sessions wait for a shard, unless they never wait. If the shard is split, they are refused.
+func (s *Seeker) shut(w *watched, split bool) {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
 	w.gate.round++
+	if split {
+		w.shard.Split()
+		return
+	}
 	w.shard.Seek(s.cfg.Waits())
 }
 

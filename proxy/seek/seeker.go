@@ -17,6 +17,9 @@ type Shard interface {
 	Raise(g primary.Generation)
 	Fence(timeline uint32)
 	Seek(sought bool)
+	Split()
+	// Paused reports whether an operator keeps sessions from the shard. No connection to its servers is kept meanwhile.
+	Paused() bool
 	Drain(d pool.Drain)
 	// Empty reports whether no session uses a connection to the shard.
 	Empty() bool
@@ -172,6 +175,7 @@ func (s *Seeker) watch(ctx context.Context, wg *sync.WaitGroup, spec *directory.
 		Dial: sh.Dial, Heard: sh.Answers,
 		Changed: func(was, now *primary.View) { s.changed(w, was, now) },
 		Timing:  s.cfg.Timing, Guard: s.cfg.Guard,
+		Brief: sh.Paused,
 	}, spec.Hosts, spec.Generation())
 	sh.Watched(w.View)
 	wg.Go(s.cfg.Guard("watcher of a shard", func() { w.Run(ctx) }))
@@ -192,7 +196,7 @@ func (s *Seeker) forget() {
 func (s *Seeker) changed(w *watched, was, now *primary.View) {
 	sh := w.shard
 	if !now.Open() || becomes(was, now) {
-		s.shut(w) // before the pool dials another server
+		s.shut(w, now.State == primary.Split) // before the pool dials another server
 	}
 	sh.Raise(now.Generation)
 	lead := now.Primary

@@ -27,6 +27,7 @@ type world struct {
 	lead    string
 	raised  primary.Generation
 	sought  bool
+	split   bool
 	drained pool.Drain
 	fenced  uint32
 	busy    bool     // a session uses the shard
@@ -108,11 +109,15 @@ type shard struct{ w *world }
 
 func (s shard) Lead(address string)        { s.w.set(func() { s.w.lead = address }) }
 func (s shard) Raise(g primary.Generation) { s.w.set(func() { s.w.raised = g }) }
-func (s shard) Seek(sought bool)           { s.w.set(func() { s.w.sought = sought }) }
-func (s shard) Fence(timeline uint32)      { s.w.set(func() { s.w.fenced = timeline }) }
-func (s shard) Drain(d pool.Drain)         { s.w.set(func() { s.w.drained = d }) }
-func (s shard) CloseIdle()                 { s.w.set(func() { s.w.closed++ }) }
-func (s shard) Answers() uint64            { return 0 }
+func (s shard) Seek(sought bool)           { s.w.set(func() { s.w.sought, s.w.split = sought, false }) }
+
+func (s shard) Split()                { s.w.set(func() { s.w.sought, s.w.split = true, true }) }
+func (s shard) Fence(timeline uint32) { s.w.set(func() { s.w.fenced = timeline }) }
+func (s shard) Drain(d pool.Drain)    { s.w.set(func() { s.w.drained = d }) }
+func (s shard) CloseIdle()            { s.w.set(func() { s.w.closed++ }) }
+func (s shard) Answers() uint64       { return 0 }
+func (shard) Paused() bool            { return false }
+
 func (shard) Watched(func() *primary.View) {}
 
 func (s shard) Dial(_ context.Context, address string) (primary.Conn, error) {
@@ -235,6 +240,19 @@ func TestDirectory(t *testing.T) {
 	w.Suspect(t.Context(), "s")
 	if text := w.Describe("s"); !strings.Contains(text, "not watched") {
 		t.Error(text)
+	}
+}
+
+// TestTwoPrimaries: the pool hears of two primaries of one timeline, also where sessions do not wait.
+func TestTwoPrimaries(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		w := newWorld(t)
+		w.set(func() { w.waits = waits })
+		w.await("start", func() bool { return w.lead == "a:1" })
+		w.set(func() { w.servers["b:1"] = "primary 1" })
+		w.await("two primaries", func() bool { return w.split })
+		w.set(func() { w.servers["b:1"] = "standby 1" })
+		w.await("one primary", func() bool { return !w.split && !w.sought })
 	}
 }
 
