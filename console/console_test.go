@@ -147,6 +147,14 @@ func (*source) Replicas() []console.Replica {
 	}
 }
 
+func (*source) Failovers(context.Context) []console.Failover {
+	lost := int64(32)
+	return []console.Failover{
+		{At: since, Shard: "home", From: "h1:1", To: "h2:1", FromTimeline: 1, Timeline: 2, Fork: "0/60", Last: "0/80", Lost: &lost, Kept: since, Paused: 3, Millis: 1.5},
+		{At: since, Shard: "home", To: "h2:1", Timeline: 3},
+	}
+}
+
 func (s *source) ThrottleShard(_ context.Context, shard, rate, lasts string) (int64, error) {
 	s.did = append(s.did, "throttle "+shard+" "+rate+" "+lasts)
 	return 7, nil
@@ -250,6 +258,11 @@ func TestShow(t *testing.T) {
 				"p1|home|h2:1|standby|standby|7|2|0/80|128|1.5|||2024-02-03 03:05:06.000007+00\n" +
 				"p1|home|h3:1||silent|||||||dial h3:1: refused|2024-02-03 03:05:06.000007+00\n",
 		},
+		{
+			"SHOW FAILOVERS",
+			"2024-02-03 03:05:06.000007+00|home|h1:1|1|h2:1|2|0/60|0/80|t|32|2024-02-03 03:05:06.000007+00|3|1.5\n" +
+				"2024-02-03 03:05:06.000007+00|home|||h2:1|3||||||0|0\n",
+		},
 		{"SHOW THROTTLES", `1|key <b>7</b>\u0001 of t|app|any|200/s|500||enforce|manual|why|root|2024-02-03 03:05:06.000007+00|2024-02-03 03:05:06.000007+00|1.5|1|2|3|4` + "\n2|user b|"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {
@@ -317,13 +330,13 @@ func TestViewer(t *testing.T) {
 			t.Errorf("%s hides a's own statement:\n%s", name, got)
 		}
 	}
-	for _, name := range []string{"servers", "pools", "shards", "transactions", "replicas"} {
+	for _, name := range []string{"servers", "pools", "shards", "transactions", "replicas", "failovers"} {
 		own, others := console.Named(name).Table(t.Context(), src, console.Viewer{All: true}), console.Named(name).Table(t.Context(), src, console.Viewer{User: "b"})
 		if len(own.Rows) == 0 || len(own.Rows) != len(others.Rows) {
 			t.Fatalf("%s: %d rows, %d for others", name, len(own.Rows), len(others.Rows))
 		}
 		secret := map[string][]string{
-			"servers": {"backend_pid", "state", "session"}, "pools": {"mode", "open", "used", "idle", "waiting", "connection_limit"}, "shards": {"hosts", "primary_address"}, "replicas": {"address", "last_error"}, "transactions": {"gid", "decider", "participants"},
+			"servers": {"backend_pid", "state", "session"}, "pools": {"mode", "open", "used", "idle", "waiting", "connection_limit"}, "shards": {"hosts", "primary_address"}, "replicas": {"address", "last_error"}, "failovers": {"from_address", "to_address"}, "transactions": {"gid", "decider", "participants"},
 		}
 		for i, c := range own.Columns {
 			for r := range others.Rows {

@@ -40,6 +40,8 @@ type Source interface {
 	Queues(values bool) []Queue
 	// Replicas lists the servers of all shards, as this proxy has seen them last.
 	Replicas() []Replica
+	// Failovers lists the changes of primaries, the latest first.
+	Failovers(ctx context.Context) []Failover
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

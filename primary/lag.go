@@ -73,3 +73,22 @@ func (l *Lag) Of(replayed LSN, now time.Time) (behind time.Duration, bytes uint6
 	}
 	return now.Sub(from), uint64(last.lsn - replayed), true
 }
+
+// Last returns the last mark: how far the primary had written, and when. It is zero if there is none.
+func (l *Lag) Last() (time.Time, LSN) {
+	if n := len(l.marks); n > 0 {
+		return l.marks[n-1].at, l.marks[n-1].lsn
+	}
+	return time.Time{}, 0
+}
+
+// Before returns the last time at which the primary had written no further than an LSN: all that was committed by then is before the LSN. It is
+// zero if that is not known.
+func (l *Lag) Before(lsn LSN) time.Time {
+	for i := len(l.marks) - 1; i >= 0; i-- {
+		if l.marks[i].lsn <= lsn {
+			return l.marks[i].at
+		}
+	}
+	return time.Time{}
+}

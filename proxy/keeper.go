@@ -3,6 +3,7 @@ package proxy
 import (
 	"weft/proxy/copies"
 	"weft/proxy/durable"
+	"weft/proxy/failovers"
 	"weft/proxy/gate"
 	"weft/proxy/limiter"
 	"weft/proxy/own"
@@ -39,6 +40,8 @@ type keeper struct {
 	limits *limiter.Limiter
 	// outlook is what is found out more slowly than what is hot.
 	outlook outlook
+	// failovers are the changes of primaries.
+	failovers *failovers.Recorder
 	// durable is which shards are as durable as declared.
 	durable *durable.Keeper
 	// floors keep sequences above what was drawn from them.

@@ -20,13 +20,14 @@ var (
 	descFailover = prometheus.NewDesc("weft_failover_pause_seconds", "Time from the first suspicion until clients went on, by where.", []string{"shard", "outcome"}, nil)
 	descAtGate   = prometheus.NewDesc("weft_gate_waiting", "Sessions that wait because a shard has no primary, or is paused.", []string{"shard"}, nil)
 	descUnled    = prometheus.NewDesc("weft_failover_timeouts_total", "Times a session waited for a primary in vain.", []string{"shard"}, nil)
+	descLossy    = prometheus.NewDesc("weft_failovers_total", "Changes of the primary of a shard, by whether something was lost.", []string{"shard", "lossy"}, nil)
 	descDurable  = prometheus.NewDesc("weft_shard_durable", "1 if commits of a shard are as durable as the cluster declares.", []string{"shard"}, nil)
 	descInDoubt  = prometheus.NewDesc("weft_in_doubt_transactions", "Prepared transactions of the cluster on a shard that are older than so many seconds.", []string{"shard", "older_than"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *serverCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descLag, descLagBytes, descSeeking, descFailover, descAtGate, descUnled, descDurable, descInDoubt} {
+	for _, d := range []*prometheus.Desc{descUp, descLag, descLagBytes, descSeeking, descFailover, descAtGate, descUnled, descDurable, descLossy, descInDoubt} {
 		ch <- d
 	}
 }
@@ -58,6 +59,9 @@ func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descAtGate, float64(sh.AtGate()), sh.Name)
 		ch <- prometheus.MustNewConstMetric(descUnled, prometheus.CounterValue, float64(sh.Unled()), sh.Name)
 	})
+	for what, n := range c.srv.keeper.failovers.Counts() {
+		ch <- prometheus.MustNewConstMetric(descLossy, prometheus.CounterValue, float64(n), what.Shard, what.Lossy)
+	}
 	for shard, v := range c.srv.keeper.durable.Verdicts() {
 		durable := 0.0
 		if v.Lacks == "" {

@@ -58,6 +58,7 @@ var ownSteps = []string{
 	sqlFile("shards") + sqlFile("own/25_replicas"),
 	sqlFile("own/26_floor"),
 	sqlFile("shards"),
+	sqlFile("own/28_failovers"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

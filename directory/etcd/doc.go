@@ -12,6 +12,7 @@
 //	snapshot/entry/<name>/<key>  one per lookup entry; its value is a bucket
 //	proxies/<id>                 one per live proxy, under a lease; its mod
 //	                             revision is the proxy's Epoch
+//	failovers/<shard>/<timeline> one per change of a primary
 //	serves/<id>                  the version it serves, under the same lease
 //
 // Every request has a time limit of its own, so that no caller hangs on an

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 		"acknowledge late":        testAcknowledgeLate,
 		"clear":                   testClear,
 		"throttles":               testThrottles,
+		"failovers":               testFailovers,
 		"throttle ends":           testThrottleEnds,
 		"throttle bound":          testThrottleBound,
 		"throttle without an end": testThrottleDeclared,
