@@ -100,6 +100,10 @@ bench-analytics: postgresql ## time the analytical questions at SCALE against on
 bench-growth: postgresql ## give four shards with ROWS rows a fifth while clients work, and draw it into growth.svg (minutes)
 	$(GO) test -timeout 24h ./integration/growth -v -args -rows $(ROWS) -picture $(CURDIR)/growth.svg $(ARGS)
 
+.PHONY: failover
+failover: postgresql ## kill primaries with synchronous standbys under load (ROUNDS times; ARGS=-patroni lets Patroni run them)
+	$(GO) test -timeout 24h ./integration/failover -run TestKills -v -args -rounds $(ROUNDS) $(ARGS)
+
 .PHONY: bench-wide
 bench-wide: postgresql ## move buckets of 100 sharded tables behind 20 proxies while clients write (minutes)
 	$(GO) test -timeout 24h ./integration/growth -run TestWide -v -args -tables 100 -proxies 20 $(ARGS)

@@ -66,11 +66,24 @@ func (aw *away) learn() error {
 	if aw.known && aw.under == rc.settings && !aw.inFlux() {
 		return nil
 	}
+	if aw.s.lane.Shard().Sought() && !aw.asks() {
+		// Statements for other shards do not wait for the home shard to say what a role's defaults are. Primaries are never wrong.
+		aw.wish, aw.known = wish{target: target.Primary}, false
+		return nil
+	}
 	if err := rc.learnOptions(); err != nil {
 		return err
 	}
 	aw.wish, aw.known, aw.under = rc.inEffect.away, !aw.inFlux(), rc.settings
 	return nil
+}
+
+// asks reports whether the session itself has set a parameter of the wish.
+func (aw *away) asks() bool {
+	return aw.inFlux() || slices.ContainsFunc(awayOptions, func(name string) bool {
+		v, _ := aw.s.record.settings.Get(name)
+		return v != ""
+	})
 }
 
 // routes reports whether texts of a database without declared tables have to be planned, because they may be for standbys.

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"context"
 	"errors"
-	"time"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -103,21 +101,13 @@ func (r *retry) holdsBack() bool {
 // errUnsent marks the loss of a backend that the session was about to use for the first time.
 var errUnsent = errors.New("nothing has been sent")
 
-// looks are the pauses before looks at a shard whose server has ended a connection.
-var looks = [...]time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond}
-
-// lookLimit bounds the looks.
-const lookLimit = 2 * time.Second
-
 // rewind makes the messages the next ones to be handled. It first has the servers of the shard looked at: if it has no primary, the
 // session waits where it asks for a backend.
 func (r *retry) rewind() {
 	s := r.s
 	s.log.Info("statement repeated", "shard", r.shard, "attempt", r.tries)
 	s.srv.metrics.repeated.Inc()
-	ctx, stop := context.WithTimeout(s.srv.ctx, lookLimit)
-	defer stop()
-	s.srv.keeper.seeker.Suspect(ctx, r.shard)
+	s.srv.keeper.seeker.Lost(s.srv.ctx, r.shard)
 	s.out.cut(r.since)
 	s.pipe.resume()
 	s.client.Rewind()
@@ -137,14 +127,13 @@ func (r *retry) dies(c *pool.Conn, body []byte) bool {
 	if code, _ := wire.ErrorField(body, 'C'); code != pgerr.AdminShutdown || r.s.srv.conf().Pool.Failover.Wait <= 0 {
 		return false
 	}
-	ctx, stop := context.WithTimeout(r.s.srv.ctx, lookLimit)
-	defer stop()
-	for _, pause := range looks {
-		time.Sleep(pause)
-		r.s.srv.keeper.seeker.Suspect(ctx, c.Shard())
-		if c.Lane().Shard().Sought() {
-			return true
-		}
+	return r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, c.Shard())
+}
+
+// lookAfter has the servers of a shard looked at before the client is told that it has lost a connection to them: if the server is gone,
+// what the client does next waits, instead of being sent over other connections that are about to end.
+func (r *retry) lookAfter(err error) {
+	if l := pool.LossIn(err); l.Gone && r.s.srv.conf().Pool.Failover.Wait > 0 && r.s.reach.whyGivenUp(err) == err {
+		r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, l.Shard)
 	}
-	return false
 }

@@ -489,6 +489,7 @@ func (o *answers) refuse(err error) error {
 	if o.s.lost.retry.takes(err, false) {
 		return nil
 	}
+	o.s.lost.retry.lookAfter(err)
 	o.tell(e)
 	return nil
 }
