@@ -30,6 +30,9 @@ type Judge struct {
 	state State
 	since time.Time
 	lag   Lag
+	// attached is how far the standby has flushed that is furthest behind of those that the primary knows, 0 if none was attached in this generation.
+	attached LSN
+	behind   behind
 }
 
 // server is what Judge knows of one server.
@@ -38,6 +41,7 @@ type server struct {
 	seen    Sighting
 	role    Role
 	since   time.Time
+	flushed LSN // how far the server has flushed as a standby, in this generation; 0 if it was not seen as one
 }
 
 // SetHosts says which servers the shard has from now on. What is known of those that stay is kept.
@@ -95,12 +99,34 @@ func (j *Judge) See(address string, seen Sighting, now time.Time) {
 	j.decide(now)
 	if seen.Kind == Primary && j.state == Steady && j.primary == address {
 		j.lag.Mark(seen.At, seen.LSN)
+		if seen.Flushed != 0 {
+			j.attached = seen.Flushed
+		}
 	}
+	if seen.Kind == Standby && !seen.Generation.Foreign(j.known) {
+		s.flushed = max(seen.LSN, seen.Received)
+	}
+	j.lookBehind(now)
+}
+
+// lookBehind finds the server that is furthest behind, of those that may be promoted: standbys that were seen in this generation.
+func (j *Judge) lookBehind(now time.Time) {
+	least := j.attached
+	for i := range j.servers {
+		if s := &j.servers[i]; s.address != j.primary && s.flushed != 0 && (least == 0 || s.flushed < least) {
+			least = s.flushed
+		}
+	}
+	if least == 0 {
+		j.behind = behind{}
+		return
+	}
+	j.behind.see(least, now, &j.lag)
 }
 
 // View returns what is known now.
 func (j *Judge) View(now time.Time) *View {
-	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Fence: j.fence}
+	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Fence: j.fence, Horizon: j.behind.horizon(now, &j.lag)}
 	for i := range j.servers {
 		s := &j.servers[i]
 		out := Server{Address: s.address, Role: s.role, Since: s.since, Seen: s.seen}
@@ -206,8 +232,12 @@ func (j *Judge) top() []*server {
 // accept makes a server the primary.
 func (j *Judge) accept(s *server) {
 	g := s.seen.Generation
-	if g.Above(j.known) && j.known.Timeline != 0 {
+	if g.Above(j.led) { // the directory may have been told of the generation before
 		j.lag.Fork(g.Fork)
+		j.attached, j.behind = 0, behind{}
+		for i := range j.servers {
+			j.servers[i].flushed = 0
+		}
 	}
 	if g.Fork == 0 && g.Timeline == j.known.Timeline {
 		g.Fork = j.known.Fork

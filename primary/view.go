@@ -58,6 +58,8 @@ type View struct {
 	Generation Generation
 	// Fence, if not 0, is a timeline that is over, as the directory says. Its primaries are not used, nor are those of lower ones.
 	Fence uint32
+	// Horizon says what the primary's standbys have.
+	Horizon Horizon
 	// Servers are in the order of the shard's hosts.
 	Servers []Server
 }

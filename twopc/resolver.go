@@ -34,6 +34,8 @@ type Resolver struct {
 	Log  *slog.Logger
 	// StopAt is called at the points of recovery. It may be nil.
 	StopAt func(Point)
+	// Kept reports whether no failover of a participant takes back what its server has answered, but not what began it. Nil: none does.
+	Kept func(shard, server string, began, answered time.Time) bool
 
 	losses losses
 }

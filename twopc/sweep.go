@@ -91,6 +91,7 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 	type shardState struct {
 		server   string
 		prepared map[string]bool
+		at       time.Time // when that was so
 		err      error
 	}
 	states := map[string]*shardState{}
@@ -113,6 +114,7 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 			if err != nil {
 				return err
 			}
+			st.at = time.Now()
 			return barrier(ctx, c, shard)
 		})
 		return st
@@ -138,6 +140,8 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 				// prepared transaction.
 				r.reportLoss(n.String(), m, st.server)
 				done = false
+			case st.server == m.Server && !m.Replicated && !r.awaitKept(ctx, m, st.at.Add(-d.Age), st.at):
+				done = false
 			}
 		}
 		if done {
@@ -146,4 +150,21 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 	}
 	slices.Sort(keys)
 	return keys, errors.Join(errs...)
+}
+
+// keptPatience is how long a sweep waits until the standbys of a participant have what it has confirmed: two probes, and more.
+const keptPatience = 2 * time.Second
+
+// awaitKept waits for a while until no failover of a participant takes back what was confirmed at a time, of a transaction that began at another.
+func (r *Resolver) awaitKept(ctx context.Context, m Member, began, confirmed time.Time) bool {
+	for ctx.Err() == nil && r.Kept != nil && !r.Kept(m.Shard, m.Server, began, confirmed) {
+		if time.Since(confirmed) > keptPatience {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return ctx.Err() == nil
 }

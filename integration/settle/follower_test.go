@@ -67,3 +67,38 @@ func TestAppliedDecision(t *testing.T) {
 	}
 	w.await("the decision is forgotten", func() bool { return w.left(w.standbys[decider]) == 0 })
 }
+
+// TestForgottenTooEarly: a decision stays while a standby lacks what followed it. A commit that the client was told of is not rolled back when that standby
+// takes over.
+func TestForgottenTooEarly(t *testing.T) {
+	w := newWorld(t)
+	reached, goOn := w.stops[0].at(twopc.AfterCommit)
+	ended := w.transfer(w.connect(0))
+	w.come("the decision", reached)
+	w.caughtUp(follower) // the standby has the prepared transaction
+	if err := w.standbys[follower].Stop(w.within()); err != nil {
+		t.Fatal(err)
+	}
+	goOn()
+	if err := <-ended; err != nil {
+		t.Fatalf("COMMIT: %v", err)
+	}
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if w.left(w.primaries[decider].Server) != 1 {
+			t.Error("the decision was forgotten, and the standby is still prepared")
+			break
+		}
+	}
+	w.primaries[follower].Kill()
+	b, err := w.standbys[follower].Config().Start(w.within())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.standbys[follower] = b
+	w.promote(follower)
+	n := -1
+	if err := w.connect(1).QueryRow(w.within(), fmt.Sprintf("select v from t where k = %d", w.keys[follower])).Scan(&n); err != nil || n != 1 {
+		t.Errorf("read %d, %v", n, err)
+	}
+	w.await("the decision is forgotten", func() bool { return w.left(w.primaries[decider].Server) == 0 })
+}

@@ -40,6 +40,8 @@ type Config struct {
 	Guarded func(work string, f func()) func()
 	// Away reports whether a shard is known to have no primary. It may be nil.
 	Away func(shard string) bool
+	// Kept reports whether no failover of a shard takes back what a server has answered, but not what began it. It may be nil.
+	Kept func(shard, server string, began, answered time.Time) bool
 	// Hung reports whether another proxy stands still although its lease has not run out.
 	Hung func(proxy string) bool
 	// Publish tells all proxies how a pending change has ended. late says that a shard has yet to
@@ -72,7 +74,7 @@ func New(cfg Config) *Keeper { return &Keeper{cfg: cfg} }
 
 // Resolver returns a resolver for the cluster.
 func (k *Keeper) Resolver() *twopc.Resolver {
-	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt}
+	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept}
 }
 
 func (k *Keeper) stopAt(p twopc.Point) {

@@ -272,9 +272,9 @@ func TestUnable(t *testing.T) {
 func TestForget(t *testing.T) {
 	w := newWorld()
 	for i := range forgetBatch + 1 {
-		w.Forget("a", "db", "k"+strconv.Itoa(i))
+		w.Forget("a", "db", twopc.Decision{Key: "k" + strconv.Itoa(i)}, time.Time{})
 	}
-	w.Forget("b", "other", "x")
+	w.Forget("b", "other", twopc.Decision{Key: "x"}, time.Time{})
 	w.forgetAll(t.Context())
 	if a, b := len(w.said["a/db"]), len(w.said["b/other"]); a != 2 || b != 1 {
 		t.Errorf("%d and %d statements", a, b)
@@ -287,10 +287,26 @@ func TestForget(t *testing.T) {
 		t.Errorf("nothing to forget: points %v, %d connections", w.points, w.open)
 	}
 	for range maxForgets + 1 {
-		w.Forget("a", "db", "k")
+		w.Forget("a", "db", twopc.Decision{Key: "k"}, time.Time{})
 	}
 	if got := len(w.forgets.take()[place{"a", "db"}]); got != maxForgets {
 		t.Errorf("%d decisions are kept", got)
+	}
+}
+
+// A decision is deleted when its participants' standbys have what was confirmed, or were waited for.
+func TestForgetKept(t *testing.T) {
+	w := newWorld()
+	kept := false
+	w.cfg.Kept = func(shard, server string, _, _ time.Time) bool { return kept && shard == "b" && server == "1/b" }
+	w.Forget("a", "db", twopc.Decision{Key: "k", Members: []twopc.Member{{Shard: "b", Server: "1/b"}}}, time.Now())
+	w.Forget("a", "db", twopc.Decision{Key: "+", Members: []twopc.Member{{Shard: "b", Server: "1/b", Replicated: true}}}, time.Now())
+	for i, want := range []int{1, 1, 2, 2} {
+		kept = i >= 2
+		w.forgetAll(t.Context())
+		if got := len(w.said["a/db"]); got != want {
+			t.Errorf("look %d: %q", i, w.said)
+		}
 	}
 }
 
@@ -506,7 +522,7 @@ func TestRun(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { w.Run(ctx) })
-		w.Forget("a", "db", "k")
+		w.Forget("a", "db", twopc.Decision{Key: "k"}, time.Time{})
 		time.Sleep(6100 * time.Millisecond)
 		stop()
 		wg.Wait()

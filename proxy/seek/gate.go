@@ -2,6 +2,7 @@ package seek
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -74,4 +75,18 @@ func (s *Seeker) settle(w *watched) {
 func (s *Seeker) Away(shard string) bool {
 	w := s.find(shard)
 	return w != nil && !w.View().Open()
+}
+
+// Kept reports whether no failover of a shard takes back what a server has answered, but not what began it: see primary.Horizon. Where the server is not
+// the shard's primary any more, or none is known, it reports false.
+func (s *Seeker) Kept(shard, server string, began, answered time.Time) bool {
+	w := s.find(shard)
+	if w == nil {
+		return true
+	}
+	v := w.View()
+	if v.State == primary.Unknown {
+		return true // servers cannot be asked
+	}
+	return v.State == primary.Steady && server == fmt.Sprintf("%s/%08X", v.Generation.System, v.Generation.Timeline) && v.Horizon.Keeps(began, answered)
 }
