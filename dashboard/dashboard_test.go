@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,7 +153,7 @@ func TestEscaping(t *testing.T) {
 // TestGolden compares a page with how it was.
 func TestGolden(t *testing.T) {
 	s := serve(t, &fake{})
-	for _, path := range []string{"keys", "act?action=dismiss&id=" + url.QueryEscape("<img src=x onerror=alert(1)>'\"&")} {
+	for _, path := range []string{"keys", "servers", "act?action=dismiss&id=" + url.QueryEscape("<img src=x onerror=alert(1)>'\"&")} {
 		body := s.ask("GET", "/dashboard/"+path, nil).Body.String()
 		_, body, _ = strings.Cut(body, "<main>")
 		body, _, _ = strings.Cut(body, "</main>")
@@ -221,6 +222,26 @@ func TestMenu(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Events have all columns that some page shows of a view, also if several pages show it.
+func TestColumnsOfEvents(t *testing.T) {
+	for _, p := range pages {
+		for _, b := range p.blocks {
+			all := blockOf(b.view)
+			for _, c := range b.columns {
+				if all.columns != nil && !slices.Contains(all.columns, c) {
+					t.Errorf("/%s shows %s of weft.%s, and events lack it", p.Path, c, b.view)
+				}
+			}
+			if b.columns == nil && all.columns != nil || all.most > 0 && (b.most == 0 || b.most > all.most) {
+				t.Errorf("/%s shows more of weft.%s than events have", p.Path, b.view)
+			}
+		}
+	}
+	if cluster := pages[slices.IndexFunc(pages, func(p page) bool { return p.Path == "cluster" })]; len(cluster.blocks[0].columns) >= len(blockOf("shards").columns) {
+		t.Error("events of weft.shards have the columns of one page only")
 	}
 }
 
@@ -384,6 +405,24 @@ func TestFormat(t *testing.T) {
 		{"verdict", "hot", "hot hot"},
 		{"home", true, "yes"},
 		{"home", false, "no quiet"},
+		{"durable", false, "no hot"},
+		{"durable", true, "yes"},
+		{"lossy", true, "yes hot"},
+		{"lossy", false, "no quiet"},
+		{"lossy", nil, "– quiet"},
+		{"state", "standby", "standby good"},
+		{"state", "silent", "silent hot"},
+		{"state", "stale", "stale warm"},
+		{"primary_state", "steady", "steady good"},
+		{"primary_state", "seeking", "seeking hot"},
+		{"role", "primary", "primary"},
+		{"at_gate", int64(2), "2 warm"},
+		{"at_gate", int64(0), "0 quiet"},
+		{"timeline", int64(12345), "12345"},
+		{"lag_bytes", int64(0), "0 B quiet"},
+		{"lag_bytes", int64(2048), "2.00 KiB"},
+		{"lost_bytes", int64(0), "0 quiet"},
+		{"lost_bytes", int64(2048), "2.00 KiB hot"},
 		{"hosts", []string{"a", "b\n\tc"}, "a, b c"},
 		{"key", nasty[28:], `\u001b]0;owned\u0007'"&\u202e</script>`},
 		{"key", nil, "– quiet"},

@@ -39,7 +39,7 @@ var units = []struct{ ending, unit string }{
 }
 
 // long are the columns with texts of any length.
-var long = map[string]bool{"statement": true, "message": true, "advice": true, "sql": true, "value": true, "blocked_by": true, "hosts": true}
+var long = map[string]bool{"statement": true, "message": true, "advice": true, "sql": true, "value": true, "blocked_by": true, "hosts": true, "last_error": true, "durable_lacks": true}
 
 // newHeading returns the heading of a column.
 func newHeading(c console.Column) heading {
@@ -79,6 +79,7 @@ func newHeading(c console.Column) heading {
 var short = map[string]string{
 	"share_of_shard": "of shard", "top_bucket_share": "its share", "top_key_share": "top key", "shards_over_mean": "shards / mean", "effective_buckets": "effective",
 	"connection_limit": "limit", "backend_pid": "backend", "username": "user", "buckets_done": "done", "from_shards": "from", "to_shards": "to",
+	"lag_bytes": "lag", "primary_address": "primary", "durable_lacks": "lacks", "lost_bytes": "lost", "from_address": "from", "to_address": "to", "paused_sessions": "paused",
 }
 
 // shares are the columns with shares of a whole.
@@ -92,7 +93,11 @@ func isShare(name string) bool { return shares[name] }
 var tones = map[string]string{
 	"hot": "hot", "saturated": "hot", "failed": "hot", "critical": "hot", "warning": "warm", "warm": "warm", "slow": "warm", "paused": "warm", "waiting": "warm", "idle in transaction": "warm",
 	"running": "good", "active": "good", "done": "quiet", "idle": "quiet", "cancelled": "quiet", "info": "quiet",
+	"primary": "good", "standby": "good", "steady": "good", "silent": "hot", "split": "hot", "seeking": "hot", "foreign": "hot", "stale": "warm", "unknown": "warm",
 }
+
+// alarms are the columns of yes and no that are coloured, with the value that is bad.
+var alarms = map[string]bool{"lossy": true, "durable": false}
 
 // newCell returns a value of a column as people read it.
 func newCell(c console.Column, v any, now time.Time) cell {
@@ -101,15 +106,12 @@ func newCell(c console.Column, v any, now time.Time) cell {
 		return cell{Text: "–", Tone: "quiet"}
 	case string:
 		switch c.Name {
-		case "verdict", "severity", "state":
+		case "verdict", "severity", "state", "primary_state":
 			return cell{Text: printable(v), Tone: tones[v]}
 		}
 		return cell{Text: printable(v)}
 	case bool:
-		if v {
-			return cell{Text: "yes"}
-		}
-		return cell{Text: "no", Tone: "quiet"}
+		return answer(c.Name, v)
 	case int64:
 		return integer(c.Name, v)
 	case float64:
@@ -123,6 +125,18 @@ func newCell(c console.Column, v any, now time.Time) cell {
 	return cell{Text: text}
 }
 
+// answer writes yes or no.
+func answer(name string, v bool) cell {
+	c := cell{Text: "yes"}
+	if !v {
+		c = cell{Text: "no", Tone: "quiet"}
+	}
+	if bad, ok := alarms[name]; ok && v == bad {
+		c.Tone = "hot"
+	}
+	return c
+}
+
 // printable writes a text on one line, without what would control more than its own characters.
 func printable(s string) string {
 	if !strings.ContainsAny(s, "\n\t\r") && !strings.Contains(s, "  ") {
@@ -132,7 +146,7 @@ func printable(s string) string {
 }
 
 // plain are the columns whose integers are names rather than amounts.
-var plain = map[string]bool{"id": true, "bucket": true, "top_bucket": true, "first_bucket": true, "last_bucket": true, "backend_pid": true, "session": true, "round": true}
+var plain = map[string]bool{"id": true, "bucket": true, "top_bucket": true, "first_bucket": true, "last_bucket": true, "backend_pid": true, "session": true, "round": true, "timeline": true, "from_timeline": true, "to_timeline": true}
 
 func integer(name string, v int64) cell {
 	switch {
@@ -140,9 +154,13 @@ func integer(name string, v int64) cell {
 		return cell{Text: strconv.FormatInt(v, 10)}
 	case name == "bytes":
 		return cell{Text: size(float64(v))}
+	case name == "lag_bytes":
+		return cell{Text: size(float64(v)), Tone: quietAt(float64(v), 1)}
+	case name == "lost_bytes" && v > 0:
+		return cell{Text: size(float64(v)), Tone: "hot"}
 	case v == 0:
 		return cell{Text: "0", Tone: "quiet"}
-	case name == "waiting":
+	case name == "waiting", name == "at_gate":
 		return cell{Text: grouped(strconv.FormatInt(v, 10)), Tone: "warm"}
 	}
 	return cell{Text: grouped(strconv.FormatInt(v, 10))}

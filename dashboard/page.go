@@ -70,16 +70,21 @@ var pages = []page{
 		{view: "tables", title: "Declared tables", most: 200},
 		{view: "placement", title: "Placement of buckets", most: 200},
 	}},
+	{Path: "servers", Title: "Servers", template: "tables", blocks: []block{
+		{view: "replicas", title: "Servers of the shards", columns: []string{"shard", "address", "role", "state", "timeline", "lsn", "lag_bytes", "lag_seconds", "sync", "last_error", "since"}, most: 400},
+		{view: "shards", title: "Primaries", columns: []string{"name", "primary_address", "generation", "primary_state", "at_gate", "durable", "durable_lacks"}, most: 200},
+		{view: "failovers", title: "Failovers", columns: []string{"at", "shard", "from_address", "from_timeline", "to_address", "to_timeline", "fork", "last_lsn", "lossy", "lost_bytes", "kept_until", "paused_sessions", "pause_ms"}, most: 100},
+	}},
 	{Path: "settings", Title: "Settings", template: "tables", blocks: []block{
 		{view: "settings", title: "weft.yaml as it is in effect", columns: []string{"name", "value", "reload"}, most: 300},
 	}},
 }
 
 // beats are how often views are read while somebody looks, but for those that are read once a second: views that ask
-// shards or other proxies for much.
+// shards, other proxies or etcd for much.
 var beats = map[string]time.Duration{
-	"hot_keys": 2 * time.Second, "hot_statements": 2 * time.Second, "heat": 5 * time.Second, "skew": 5 * time.Second, "statements": 5 * time.Second, "shards": 5 * time.Second,
-	"transactions": 5 * time.Second, "moves": 5 * time.Second, "move_rounds": 5 * time.Second, "buckets": 5 * time.Second, "settings": 5 * time.Second, "placement": 5 * time.Second, "tables": 5 * time.Second,
+	"hot_keys": 2 * time.Second, "hot_statements": 2 * time.Second, "heat": 5 * time.Second, "skew": 5 * time.Second, "statements": 5 * time.Second,
+	"transactions": 5 * time.Second, "moves": 5 * time.Second, "move_rounds": 5 * time.Second, "buckets": 5 * time.Second, "settings": 5 * time.Second, "failovers": 5 * time.Second, "placement": 5 * time.Second, "tables": 5 * time.Second,
 }
 
 // exists reports whether one of the page's views does.
@@ -122,16 +127,45 @@ func (r row) Get(name string) cell {
 	return cell{}
 }
 
-// blockOf returns how a view is shown on the pages, in all its columns if it is on none.
+// blockOf returns a block with what all pages show of a view: the columns of each and the most rows. A view that is on no page, or
+// on one in all its columns, has all.
 func blockOf(view string) block {
+	var out *block
 	for _, p := range pages {
 		for _, b := range p.blocks {
-			if b.view == view {
-				return b
+			switch {
+			case b.view != view:
+			case out == nil:
+				b.columns = slices.Clone(b.columns)
+				out = &b
+			default:
+				out.add(b)
 			}
 		}
 	}
-	return block{view: view, title: view, most: 200}
+	if out == nil {
+		return block{view: view, title: view, most: 200}
+	}
+	return *out
+}
+
+// add makes b show what another block of its view shows as well.
+func (b *block) add(other block) {
+	if b.most > 0 {
+		b.most = max(b.most, other.most)
+	}
+	if other.most == 0 {
+		b.most = 0
+	}
+	if b.columns == nil || other.columns == nil {
+		b.columns = nil
+		return
+	}
+	for _, c := range other.columns {
+		if !slices.Contains(b.columns, c) {
+			b.columns = append(b.columns, c)
+		}
+	}
 }
 
 // keys are the columns that name the rows of a view.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,8 @@ const patience = 3 * time.Minute
 
 // world is a cluster of weft dev, and a browser.
 type world struct {
+	program     string // weft, as it was built
+	dir         string // of weft dev
 	proxy, http string // addresses
 	password    string
 	process     *exec.Cmd
@@ -76,6 +79,10 @@ func newWorld() (*world, error) {
 		}
 		_ = os.RemoveAll(dir)
 	}
+	if err := w.build(dir); err != nil {
+		w.closeAll()
+		return nil, err
+	}
 	if err := w.startDev(dir); err != nil {
 		w.closeAll()
 		return nil, err
@@ -100,30 +107,36 @@ func newWorld() (*world, error) {
 // printed finds the dashboard's address and password in what weft dev prints.
 var printed = regexp.MustCompile(`dashboard: +http://(\S+)/dashboard/ +\(user dev, password (\w+)\)`)
 
-// startDev builds weft, runs weft dev and waits until it says that it is ready.
-func (w *world) startDev(dir string) error {
-	program := os.Getenv("WEFT")
-	if program == "" {
-		program = filepath.Join(dir, "weft")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/weft")
-		build.Dir = "../.."
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build weft: %w\n%s", err, out)
-		}
+// build builds weft in a directory, unless WEFT names one that is built.
+func (w *world) build(dir string) error {
+	if w.program = os.Getenv("WEFT"); w.program != "" {
+		return nil
 	}
+	w.program = filepath.Join(dir, "weft")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", w.program, "./cmd/weft")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build weft: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// startDev runs weft dev in a directory, with further flags, and waits until it says that it is ready.
+func (w *world) startDev(dir string, flags ...string) error {
 	var err error
 	ports := make([]string, 2)
 	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = freePorts(1); err != nil {
 			return err
 		}
 	}
 	w.proxy, w.http = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1]
-	base, err := freePort()
+	base, err := freePorts(4)
 	if err != nil {
 		return err
 	}
-	w.process = exec.Command(program, "dev", "--shards", "2", "--bucket-count", "128", "--dir", filepath.Join(dir, "dev"), "--listen", w.proxy, "--http", w.http, "--port-base", base)
+	w.dir = filepath.Join(dir, "dev")
+	w.process = exec.Command(w.program, append([]string{"dev", "--shards", "2", "--bucket-count", "128", "--dir", w.dir, "--listen", w.proxy, "--http", w.http, "--port-base", base}, flags...)...)
 	w.process.Stderr = os.Stderr
 	// The cluster ends with the tests, also if they are killed.
 	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -159,14 +172,25 @@ func (w *world) startDev(dir string) error {
 	return fmt.Errorf("weft dev has ended:\n%s", all.String())
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freePorts returns the first of n ports in a row on which nothing listens.
+func freePorts(n int) (string, error) {
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		first := l.Addr().(*net.TCPAddr).Port
+		taken := l.Close()
+		for i := 1; i < n && taken == nil; i++ {
+			if l, taken = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i))); taken == nil {
+				taken = l.Close()
+			}
+		}
+		if taken == nil {
+			return strconv.Itoa(first), nil
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	return "", fmt.Errorf("there are no %d free ports in a row", n)
 }
 
 // conn returns a connection to the cluster, which ends with the test.
