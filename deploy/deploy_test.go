@@ -67,7 +67,8 @@ func TestShards(t *testing.T) {
 		t.Errorf("%d shards, want 4", len(cluster.Shards))
 	}
 	for _, shard := range cluster.Shards {
-		for _, addr := range shard.Hosts {
+		for _, server := range shard.Hosts {
+			addr := server.Addr
 			host, port, err := net.SplitHostPort(addr)
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +98,7 @@ func TestShards(t *testing.T) {
 	// A shard nobody declared would be a server that nobody uses.
 	for name, s := range c.Services {
 		if strings.HasPrefix(s.Image, "postgres:") && !slices.ContainsFunc(cluster.Shards, func(sh config.Shard) bool {
-			return slices.Contains(sh.Hosts, name+":5432")
+			return slices.ContainsFunc(sh.Hosts, func(h config.Host) bool { return h.Addr == name+":5432" })
 		}) {
 			t.Errorf("%s is not in cluster.yaml", name)
 		}
