@@ -53,7 +53,7 @@ for p in $packages; do
 	case "${RACE:-} $p" in
 	" weft/integration/routing" | " weft/integration/select" | " weft/integration/crash") long="$long $p" ;;
 	" weft/schema") waits="$waits $p" ;; # it waits more than it computes
-	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/integration/heat" | " weft/integration/gather" | " weft/integration/failover" | " weft/integration/advise" | " weft/integration/importing" | " weft/integration/shards" | " weft/integration/restore" | " weft/integration/durable" | " weft/integration/settle" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
+	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/integration/heat" | " weft/integration/gather" | " weft/integration/failover" | " weft/integration/advise" | " weft/integration/importing" | " weft/integration/shards" | " weft/integration/restore" | " weft/integration/durable" | " weft/integration/settle" | " weft/integration/lossy" | " weft/integration/standby" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
