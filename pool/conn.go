@@ -315,7 +315,12 @@ type Loss struct {
 	Gone bool
 	// Undone says that the server has said that it stops. It has then rolled back what it was doing.
 	Undone bool
+	// Unfit says that a standby could not carry out a statement that the primary can.
+	Unfit bool
 }
+
+// ErrUnfit is the cause of the loss of a standby's backend that could not carry out a statement.
+var ErrUnfit = errors.New("the standby cannot carry out the statement")
 
 // LossIn returns the loss that is the cause of an error. The zero Loss: there is none.
 func LossIn(err error) Loss {
@@ -327,7 +332,8 @@ func LossIn(err error) Loss {
 	var said *pgerr.Error
 	l.Undone = errors.As(e.err, &said) && said.IsFatal() && said.Code == pgerr.AdminShutdown
 	var errno syscall.Errno
-	l.Gone = l.Undone || errors.Is(e.err, io.ErrUnexpectedEOF) || errors.Is(e.err, net.ErrClosed) || errors.As(e.err, &errno)
+	l.Unfit = errors.Is(e.err, ErrUnfit)
+	l.Gone = l.Undone || l.Unfit || errors.Is(e.err, io.ErrUnexpectedEOF) || errors.Is(e.err, net.ErrClosed) || errors.As(e.err, &errno)
 	return l
 }
 

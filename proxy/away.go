@@ -147,7 +147,7 @@ func (aw *away) direct(p *plan.Plan, f *parser.Facts, text []byte, how manner) e
 	}
 	switch verdict {
 	case target.AtStandby:
-		aw.far = true
+		aw.far = aw.strict() || !aw.s.lost.retry.again() // what a standby could not do is not tried at another
 	case target.DenyWrite:
 		return aw.denyWrite(p, f, text)
 	case target.DenyAtomic:

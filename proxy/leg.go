@@ -129,6 +129,10 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			l.fail(c.Lost(e))
 			return typ, nil, e
 		}
+		if err := l.s.lost.retry.evades(c, body); err != nil {
+			l.fail(err)
+			return typ, nil, err
+		}
 		if l.err == nil {
 			l.err = e
 		}

@@ -258,6 +258,9 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 				return c.Lost(e) // FATAL is no answer to COMMIT: the outcome is found out
 			}
 		}
+		if err := p.s.lost.retry.evades(c, body); err != nil {
+			return err
+		}
 		if p.s.lost.retry.dies(c, body) {
 			return c.Lost(pool.ServerError(body))
 		}

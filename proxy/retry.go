@@ -6,6 +6,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/target"
 	"weft/wire"
 )
 
@@ -76,10 +77,12 @@ func (r *retry) takes(err error, alone bool) bool {
 	if !loss.Gone || r.s.reach.whyGivenUp(err) != err {
 		return false
 	}
-	if undone := alone && loss.Undone || errors.Is(err, errUnsent); r.writes && (!undone || r.loose || r.completed || r.statements != 1) {
+	if undone := alone && loss.Undone || loss.Unfit || errors.Is(err, errUnsent); r.writes && (!undone || r.loose || r.completed || r.statements != 1) {
 		return false
 	}
-	r.due, r.shard = true, loss.Shard
+	if r.due, r.shard = true, loss.Shard; loss.Unfit {
+		r.shard = "" // nobody needs to look
+	}
 	r.tries++
 	return true
 }
@@ -107,7 +110,9 @@ func (r *retry) rewind() {
 	s := r.s
 	s.log.Info("statement repeated", "shard", r.shard, "attempt", r.tries)
 	s.srv.metrics.repeated.Inc()
-	s.srv.keeper.seeker.Lost(s.srv.ctx, r.shard)
+	if r.shard != "" {
+		s.srv.keeper.seeker.Lost(s.srv.ctx, r.shard)
+	}
 	s.out.cut(r.since)
 	s.pipe.resume()
 	s.client.Rewind()
@@ -127,7 +132,30 @@ func (r *retry) dies(c *pool.Conn, body []byte) bool {
 	if code, _ := wire.ErrorField(body, 'C'); code != pgerr.AdminShutdown || r.s.srv.conf().Pool.Failover.Wait <= 0 {
 		return false
 	}
+	if sh := c.Lane().Shard(); sh.IsStandby() {
+		return r.s.srv.keeper.seeker.LostStandby(r.s.srv.ctx, c.Shard(), sh.Address())
+	}
 	return r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, c.Shard())
+}
+
+// again reports whether the messages are handled again.
+func (r *retry) again() bool { return r.within && r.tries > 0 }
+
+// evades returns the loss of a standby's backend if its error concerns standbys only, and if the messages will be handled again: the primary
+// carries them out then.
+func (r *retry) evades(c *pool.Conn, body []byte) error {
+	if !c.Lane().Shard().IsStandby() || r.s.held.away.strict() {
+		return nil
+	}
+	code, _ := wire.ErrorField(body, 'C')
+	// PostgreSQL cancels a query that is in the way of what is replayed, and refuses to write.
+	if code != pgerr.SerializationFailure && (code != pgerr.ReadOnlySQLTransaction || r.s.held.away.wish.target != target.Auto) {
+		return nil
+	}
+	if err := c.Lost(pool.ErrUnfit); r.takes(err, true) {
+		return err
+	}
+	return nil
 }
 
 // lookAfter has the servers of a shard looked at before the client is told that it has lost a connection to them: if the server is gone,
