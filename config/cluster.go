@@ -261,7 +261,7 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		// The file does not know these.
 		declared[i].System, declared[i].State = was.System, was.State
 		declared[i].Timeline, declared[i].Fork, declared[i].Primary = was.Timeline, was.Fork, was.Primary
-		declared[i].Drain, declared[i].Fence = was.Drain, was.Fence
+		declared[i].Drain, declared[i].Fence, declared[i].Ruling = was.Drain, was.Fence, was.Ruling
 		shards = append(shards, declared[i])
 		declared = slices.Delete(declared, i, i+1)
 	}

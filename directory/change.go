@@ -50,7 +50,10 @@ func (s *Snapshot) validateGenerations(old *Snapshot, bad func(place, format str
 		if !ok || was.System == "" || was.System != sh.System {
 			continue
 		}
-		if now := sh.Generation(); was.Generation().Above(now) || now.Parted(was.Generation()) || was.Fork != 0 && now.Fork == 0 && now.Timeline == was.Timeline {
+		if sh.Ruling.Number > was.Ruling.Number {
+			continue // an operator has said so
+		}
+		if now := sh.Generation(); sh.Ruling != was.Ruling || was.Generation().Above(now) || now.Parted(was.Generation()) || was.Fork != 0 && now.Fork == 0 && now.Timeline == was.Timeline {
 			bad(fmt.Sprintf("shards[%d].timeline", i), "%s cannot go back from generation %s to %s", sh.Name, was.Generation(), now)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weft/primary"
 )
 
 // Copy is what shards keep of the directory, so that it can be rebuilt when the store is lost:
@@ -76,7 +78,7 @@ func (c *Copy) Revive(number int64) *Snapshot {
 	s := c.Snapshot.Clone()
 	s.Base = number
 	for i := range s.Shards {
-		s.Shards[i].Drain, s.Shards[i].Fence = nil, 0
+		s.Shards[i].Drain, s.Shards[i].Fence, s.Shards[i].Ruling = nil, 0, primary.Ruling{}
 	}
 	s.Schemas, s.Sequences = map[string]int64{}, map[string]int64{}
 	for i := range s.Tables {

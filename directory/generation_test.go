@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -94,6 +95,19 @@ func TestGeneration(t *testing.T) {
 	adopted.Shards[0].Adopt("800")
 	if err := adopted.ValidateChange(s); err != nil || adopted.Shards[0].Generation() != (primary.Generation{System: "800"}) {
 		t.Errorf("another server: %v", err)
+	}
+	ruled := s.Clone()
+	ruled.Shards[0].Accept(gen(4, 0x80), "c:1")
+	if err := errors.Join(ruled.Validate(), ruled.ValidateChange(s)); err != nil || ruled.Shards[0].Generation() != gen(4, 0x80) || ruled.Shards[0].Primary != "c:1" {
+		t.Errorf("an accepted server: %v", err)
+	}
+	if err := s.ValidateChange(ruled); err == nil {
+		t.Error("a ruling is taken back")
+	}
+	reset := ruled.Clone()
+	reset.Shards[0].Reset()
+	if err := errors.Join(reset.Validate(), reset.ValidateChange(ruled)); err != nil || reset.Shards[0].Generation() != gen(0, 0) || reset.Shards[0].Ruling != (primary.Ruling{Number: 2}) {
+		t.Errorf("a reset: %v, %+v", err, reset.Shards[0])
 	}
 	next := s.Clone()
 	next.Shards[0].Raise(gen(5, 0xA0), "b:1")

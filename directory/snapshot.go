@@ -168,6 +168,9 @@ type Shard struct {
 	// Primary is the address of the server that was the primary when Timeline was entered: a hint.
 	Primary string `json:"primary,omitempty"`
 
+	// Ruling is what an operator has said last about the primary. A generation only grows within one ruling.
+	Ruling primary.Ruling `json:"ruling,omitzero"`
+
 	// Servers is what is said of single servers, by their address in Hosts.
 	Servers map[string]Server `json:"servers,omitempty"`
 
@@ -222,9 +225,24 @@ func (sh *Shard) Raise(g primary.Generation, at string) bool {
 	return true
 }
 
+// Accept says that of the primaries of a timeline the one at an address is right, which has the generation. Accept forgets what is known of others.
+func (sh *Shard) Accept(g primary.Generation, at string) {
+	sh.Timeline, sh.Fork, sh.Primary, sh.Drain = g.Timeline, g.Fork, at, nil
+	sh.Ruling = primary.Ruling{Number: sh.Ruling.Number + 1, Timeline: g.Timeline, Address: at}
+}
+
+// Reset forgets the generation, so that a server of any timeline may be the primary. The system is kept.
+func (sh *Shard) Reset() {
+	sh.Timeline, sh.Fork, sh.Primary, sh.Fence = 0, 0, "", 0
+	sh.Ruling = primary.Ruling{Number: sh.Ruling.Number + 1}
+}
+
 // Adopt says that the shard is another server from now on, or that it is not known which.
 func (sh *Shard) Adopt(system string) {
 	sh.System, sh.Timeline, sh.Fork, sh.Primary, sh.Fence = system, 0, 0, "", 0
+	if sh.Ruling.Address != "" {
+		sh.Ruling = primary.Ruling{Number: sh.Ruling.Number + 1}
+	}
 }
 
 // Reaches reports whether both entries lead to the same servers in the same way.

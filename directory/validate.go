@@ -139,7 +139,7 @@ func (sh *Shard) validate(place string, hosts map[string]string, bad func(place,
 			bad(place+".options."+k, "%q must be one of %s", v, strings.Join(allowed, ", "))
 		}
 	}
-	if sh.Timeline == 0 && (sh.Fork != 0 || sh.Primary != "") || sh.Timeline != 0 && sh.System == "" {
+	if sh.Timeline == 0 && (sh.Fork != 0 || sh.Primary != "") || sh.Timeline != 0 && sh.System == "" || sh.Ruling.Timeline > sh.Timeline {
 		bad(place+".timeline", "generation %s of %s is not whole", sh.Generation(), sh.Name)
 	}
 	sh.validateHandover(place, bad)

@@ -20,5 +20,8 @@
 // the old primary is over. Every proxy closes its backends there, and uses no server of that timeline any more. This is not the
 // lockout, by which shards keep out the backends of a proxy that the directory has lost (proxy/fence).
 //
+// A ruling is an operator's word about servers that evidence does not tell apart: Shard.Accept names one of two primaries of the same timeline, and
+// Shard.Reset forgets the timeline that a shard has been on.
+//
 // The package starts no goroutine. Start reading at Shard.Switchover.
 package handover

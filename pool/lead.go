@@ -20,10 +20,27 @@ type lead struct {
 	primary atomic.Pointer[string]
 	// last is the address of the last login that found a primary, nil if there was none.
 	last atomic.Pointer[string]
-	// floor is the highest generation that is known. Servers of lower ones are not used.
-	floor atomic.Pointer[primary.Generation]
+	// floor says which servers are not used.
+	floor atomic.Pointer[floor]
 	// fence is a timeline that is over before another one is known, 0 if there is none. See Fence.
 	fence atomic.Uint32
+}
+
+// floor is the highest generation that is known, under a ruling. Servers of lower generations are not used, nor are those that the ruling is against.
+type floor struct {
+	primary.Generation
+	ruling primary.Ruling
+}
+
+// rises reports whether another floor takes the place of f, which may be nil.
+func (f *floor) rises(next *floor) bool {
+	switch {
+	case f == nil:
+		return next.System != "" || next.ruling.Number != 0
+	case f.ruling.Number != next.ruling.Number:
+		return next.ruling.Number > f.ruling.Number
+	}
+	return next.Above(f.Generation) || next.Foreign(f.Generation)
 }
 
 // Lead says which server is the primary from now on, "" if that is not known. Connections to others stay: see Raise.
@@ -31,15 +48,17 @@ func (sh *Shard) Lead(address string) {
 	sh.lead.primary.Store(&address)
 }
 
-// Raise says that a generation is the shard's from now on. Connections to servers of lower generations are closed, also those that
-// sessions use: what they write there is lost. A lower generation than the known one changes nothing.
-func (sh *Shard) Raise(g primary.Generation) {
+// Raise says that a generation is the shard's from now on, and which ruling it was seen under. Connections to servers of lower generations, and to those that the
+// ruling is against, are closed, also those that sessions use: what they write there is lost. A lower generation than the known one changes nothing, unless the
+// ruling is new.
+func (sh *Shard) Raise(g primary.Generation, r primary.Ruling) {
+	next := &floor{g, r}
 	for {
 		old := sh.lead.floor.Load()
-		if old == nil && g.System == "" || old != nil && !g.Above(*old) && !g.Foreign(*old) {
+		if !old.rises(next) {
 			return
 		}
-		if sh.lead.floor.CompareAndSwap(old, &g) {
+		if sh.lead.floor.CompareAndSwap(old, next) {
 			break
 		}
 	}
@@ -74,7 +93,7 @@ func (sh *Shard) closeOutdated() {
 // Generation returns the highest generation that is known of the shard.
 func (sh *Shard) Generation() primary.Generation {
 	if g := sh.lead.floor.Load(); g != nil {
-		return *g
+		return g.Generation
 	}
 	return primary.Generation{}
 }
@@ -170,6 +189,8 @@ func (c *Conn) outdated() error {
 		return nil
 	case floor != nil && floor.Above(c.generation):
 		said = fmt.Sprintf("another server has been promoted to timeline %d", floor.Timeline)
+	case floor != nil && floor.ruling.Bars(c.generation.Timeline, c.host):
+		said = "an operator has accepted " + floor.ruling.Address + " as its primary"
 	case c.generation.Timeline <= lead.fence.Load():
 		said = "another server is about to be promoted"
 	default:

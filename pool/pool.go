@@ -84,7 +84,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 	if sh == nil {
 		sh = &Shard{Name: s.Name, pool: p, lanes: map[Key]*Lane{}, users: map[string]int{}, Times: tally.NewHistogram(tally.Durations), Queued: tally.NewHistogram(tally.Durations)}
 		sh.spec.Store(s)
-		sh.Raise(s.Generation())
+		sh.Raise(s.Generation(), s.Ruling)
 		sh.pauses.all = p.paused
 		sh.pauses.set()
 		p.shards[s.Name] = sh
@@ -96,7 +96,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 			sh.respecify(s)
 		}
 	}
-	sh.Raise(s.Generation())
+	sh.Raise(s.Generation(), s.Ruling)
 	return sh
 }
 

@@ -125,12 +125,12 @@ func TestRaise(t *testing.T) {
 	if g.Timeline != 1 {
 		t.Errorf("generation %s", g)
 	}
-	sh.Raise(g)
+	sh.Raise(g, primary.Ruling{})
 	if _, err := used.Exec("SELECT"); err != nil {
 		t.Errorf("the same generation: %v", err)
 	}
 	g.Timeline = 2
-	sh.Raise(g)
+	sh.Raise(g, primary.Ruling{})
 	if _, err := used.Exec("SELECT"); err == nil {
 		t.Error("a connection to the old primary is used")
 	}
@@ -146,9 +146,36 @@ func TestRaise(t *testing.T) {
 	} else {
 		spare.Terminate()
 	}
-	sh.Raise(primary.Generation{System: g.System, Timeline: 1})
+	sh.Raise(primary.Generation{System: g.System, Timeline: 1}, primary.Ruling{})
 	if sh.Generation() != g {
 		t.Errorf("lowered to %s", sh.Generation())
+	}
+}
+
+// TestRuling: connections to a primary that an operator has decided against are closed, and none is opened. A new ruling may lower the generation.
+func TestRuling(t *testing.T) {
+	r := newReplicated(t)
+	used, err := r.lane.Acquire(t.Context(), pool.Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh, g := r.pool.Shard(r.spec), used.Generation()
+	sh.Raise(g, primary.Ruling{Number: 1, Timeline: 1, Address: r.b.Addr()})
+	if _, err := used.Exec("SELECT"); err == nil {
+		t.Error("a connection to the wrong primary is used")
+	}
+	used.Discard()
+	if _, err := r.lane.Acquire(t.Context(), pool.Want{}); err == nil || code(err) != pgerr.CannotConnectNow {
+		t.Errorf("the wrong primary: %v", err)
+	}
+	sh.Raise(primary.Generation{System: g.System, Timeline: 5}, primary.Ruling{Number: 2})
+	sh.Raise(primary.Generation{System: g.System, Timeline: 6}, primary.Ruling{Number: 1}) // an old snapshot
+	if sh.Generation().Timeline != 5 {
+		t.Errorf("raised to %s", sh.Generation())
+	}
+	sh.Raise(primary.Generation{System: g.System}, primary.Ruling{Number: 3})
+	if got, err := r.at(); err != nil || got != r.a.Addr() {
+		t.Errorf("after a reset: connected to %s, %v", got, err)
 	}
 }
 

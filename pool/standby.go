@@ -133,6 +133,8 @@ func (sh *Shard) why(v *primary.View, s *primary.Server, at directory.Server, r 
 	switch {
 	case at.NoReads:
 		return "is not for reads"
+	case v.Ruling.Accepts(v.Generation.Timeline):
+		return "may follow a primary that an operator has decided against: standbys are read after the next promotion"
 	case !v.Has(s):
 		return fmt.Sprintf("is on timeline %d, not %d", s.Seen.Generation.Timeline, v.Generation.Timeline)
 	case sh.standbyAt(s.Address).standby.ejected(r.Now):

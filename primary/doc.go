@@ -21,6 +21,7 @@
 //     it says of itself, and is not used.
 //  4. A suspicion ends when the server answers again, not after some time. A second failover right after the first is
 //     as real as the first.
+//  5. Two primaries of the same timeline are a Split, which only a Ruling of an operator ends while both are there.
 //
 // Lag is how far a standby is behind, on the clock of this process.
 //

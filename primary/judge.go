@@ -15,12 +15,15 @@ import (
 //	a server is primary, and its generation is lower            as before: the server is stale
 //	two primaries of the same timeline                          split
 //	a server is primary, and its timeline is fenced             seeking: the server is stale
+//	two primaries of the same timeline, and a ruling            steady, with the one that was accepted: the other one is stale
 //	a server of another system                                  as before: the server is foreign
 //	the primary answers again                                   steady
 type Judge struct {
 	servers []server
 	// known is the highest generation that was seen or heard of. It only grows, within one system.
 	known Generation
+	// ruling is what an operator has said last. See Heed.
+	ruling Ruling
 	// fence is a timeline that is over, as the directory says. It is 0 if there is none. See Fence.
 	fence uint32
 	// primary is the address of the last server that was accepted. The server may be away now.
@@ -79,6 +82,21 @@ func (j *Judge) Know(g Generation, now time.Time) {
 	j.decide(now)
 }
 
+// Heed says what an operator has ruled, and which generation the directory has with that. A new ruling replaces all that is known, also by
+// a lower generation. A ruling that is known already changes nothing.
+func (j *Judge) Heed(r Ruling, g Generation, now time.Time) {
+	if r.Number == j.ruling.Number {
+		return
+	}
+	j.ruling, j.known = r, g
+	j.primary, j.led, j.lag = "", Generation{}, Lag{}
+	j.attached, j.behind = 0, behind{}
+	for i := range j.servers {
+		j.servers[i].flushed = 0
+	}
+	j.decide(now)
+}
+
 // Fence says that a timeline and those before it are over: their primaries are not used any more, though no server may have a higher one
 // yet. 0 takes that back.
 func (j *Judge) Fence(timeline uint32, now time.Time) {
@@ -126,7 +144,7 @@ func (j *Judge) lookBehind(now time.Time) {
 
 // View returns what is known now.
 func (j *Judge) View(now time.Time) *View {
-	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Fence: j.fence, Horizon: j.behind.horizon(now, &j.lag)}
+	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Ruling: j.ruling, Fence: j.fence, Horizon: j.behind.horizon(now, &j.lag)}
 	for i := range j.servers {
 		s := &j.servers[i]
 		out := Server{Address: s.address, Role: s.role, Since: s.since, Seen: s.seen}
@@ -211,7 +229,7 @@ func (j *Judge) top() []*server {
 	for i := range j.servers {
 		s := &j.servers[i]
 		g := s.seen.Generation
-		if s.seen.Kind != Primary || system != "" && g.System != system || g.Timeline < highest || g.Timeline <= j.fence {
+		if s.seen.Kind != Primary || system != "" && g.System != system || g.Timeline < highest || g.Timeline <= j.fence || j.ruling.Bars(g.Timeline, s.address) {
 			continue
 		}
 		if g.Timeline > highest {
@@ -248,6 +266,7 @@ func (j *Judge) accept(s *server) {
 // roleOf returns the role of a server of a shard whose primaries of the highest timeline are top.
 func (j *Judge) roleOf(s *server, top []*server) Role {
 	g := s.seen.Generation
+	leads := j.state == Steady && slices.ContainsFunc(top, func(o *server) bool { return o.seen.Started.Equal(s.seen.Started) })
 	switch {
 	case s.seen.Kind != Primary && s.seen.Kind != Standby:
 		return Away
@@ -257,10 +276,12 @@ func (j *Judge) roleOf(s *server, top []*server) Role {
 		return Follows
 	case j.known.System != "" && j.known.Above(g) || g.Timeline <= j.fence:
 		return Stale
+	case leads:
+		return Leads
+	case j.ruling.Bars(g.Timeline, s.address):
+		return Stale
 	case j.state == Split:
 		return Rival
-	case j.state == Steady && slices.ContainsFunc(top, func(o *server) bool { return o.seen.Started.Equal(s.seen.Started) }):
-		return Leads
 	}
 	return Away
 }

@@ -14,6 +14,8 @@ import (
 //
 //	directory GENERATION              the directory has the generation
 //	fence TIMELINE                    the directory says that the timeline is over, 0 that none is
+//	accept NUMBER A GENERATION        an operator has said that A is right, and the directory has the generation
+//	reset NUMBER GENERATION           an operator has let all be forgotten but the generation
 //	hosts A B …                       the shard has other servers
 //	A primary|standby GENERATION [lsn=LSN] [started=N]
 //	A refused|silent|unreachable|starting|stopping|unable
@@ -35,11 +37,12 @@ func TestJudge(t *testing.T) {
 				case "directory":
 					j.Know(generation(t, f[1]), now)
 				case "fence":
-					n, err := strconv.ParseUint(f[1], 10, 32)
-					if err != nil {
-						t.Fatal(err)
-					}
-					j.Fence(uint32(n), now)
+					j.Fence(number(t, f[1]), now)
+				case "accept":
+					g := generation(t, f[3])
+					j.Heed(Ruling{Number: number(t, f[1]), Timeline: g.Timeline, Address: f[2]}, g, now)
+				case "reset":
+					j.Heed(Ruling{Number: number(t, f[1])}, generation(t, f[2]), now)
 				case "hosts":
 					j.SetHosts(f[1:], now)
 				case "wait":
@@ -55,6 +58,14 @@ func TestJudge(t *testing.T) {
 			return show(j.View(now), now)
 		})
 	})
+}
+
+func number(t *testing.T, text string) uint32 {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(n)
 }
 
 func generation(t *testing.T, text string) Generation {

@@ -56,6 +56,8 @@ type View struct {
 	Primary string
 	// Generation is the highest that is known. Servers of lower generations are not used.
 	Generation Generation
+	// Ruling is what an operator has said last.
+	Ruling Ruling
 	// Fence, if not 0, is a timeline that is over, as the directory says. Its primaries are not used, nor are those of lower ones.
 	Fence uint32
 	// Horizon says what the primary's standbys have.
@@ -81,9 +83,10 @@ type Server struct {
 	Fresh time.Time
 }
 
-// Has reports whether a server is a standby that has the history of the shard's generation, and no other.
+// Has reports whether a server is a standby that has the history of the shard's generation, and no other. It is false for all standbys while a
+// ruling names the primary: a standby does not say which of the primaries of its timeline it follows.
 func (v *View) Has(s *Server) bool {
-	return s.Role == Follows && v.Generation.System != "" && s.Seen.Generation.System == v.Generation.System && s.Seen.Generation.Timeline == v.Generation.Timeline
+	return s.Role == Follows && v.Generation.System != "" && !v.Ruling.Accepts(v.Generation.Timeline) && s.Seen.Generation.System == v.Generation.System && s.Seen.Generation.Timeline == v.Generation.Timeline
 }
 
 // Open reports whether work may be sent to the shard.
@@ -118,6 +121,10 @@ func (v *View) Describe() string {
 	for i := range v.Servers {
 		s := &v.Servers[i]
 		text := s.Address + " " + s.Seen.Kind.String()
+		if s.Role == Stale && v.Ruling.Bars(s.Seen.Generation.Timeline, s.Address) {
+			parts = append(parts, text+" (an operator has accepted "+v.Ruling.Address+")")
+			continue
+		}
 		switch s.Role {
 		case Stale, Foreign, Rival:
 			text += " of " + map[Role]string{Stale: "an old timeline", Foreign: "another system", Rival: "the same timeline"}[s.Role] + " (" + s.Seen.Generation.String() + ")"

@@ -152,6 +152,14 @@ func (w *Watcher) Know(g Generation) {
 	w.publish()
 }
 
+// Heed says what an operator has ruled: see Judge.Heed. When it returns, Config.Changed has been told.
+func (w *Watcher) Heed(r Ruling, g Generation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge.Heed(r, g, time.Now())
+	w.publish()
+}
+
 // Fence says which timeline is over: see Judge.Fence. When it returns, Config.Changed has been told.
 func (w *Watcher) Fence(timeline uint32) {
 	w.mu.Lock()
@@ -365,7 +373,7 @@ func (w *Watcher) answer(s *watch, began time.Time) {
 
 // sameAs reports whether two views differ in nothing but LSNs and lags.
 func (v *View) sameAs(other *View) bool {
-	return v.State == other.State && v.Primary == other.Primary && v.Generation == other.Generation && v.Fence == other.Fence &&
+	return v.State == other.State && v.Primary == other.Primary && v.Generation == other.Generation && v.Ruling == other.Ruling && v.Fence == other.Fence &&
 		slices.EqualFunc(v.Servers, other.Servers, func(a, b Server) bool {
 			return a.Address == b.Address && a.Role == b.Role && a.Seen.Kind == b.Seen.Kind
 		})

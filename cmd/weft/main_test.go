@@ -99,7 +99,7 @@ func TestMistakes(t *testing.T) {
 		"grow-buckets":              "how many buckets?",
 		"grow-buckets 8 9":          `"9" is one word too many`,
 		"grow-buckets 8":            "through which proxy",
-		"shard zzz":                 "add, drain, remove or list",
+		"shard zzz":                 "add, drain, remove, list, accept or reset",
 		"shard add":                 "which shard?",
 		"shard add s":               "which server? give host:port",
 		"shard add s h:1 x":         `"x" is one word too many`,

@@ -15,25 +15,27 @@ import (
 func shardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
-		Short: "Add, drain, remove and list shards",
+		Short: "Add, drain, remove and list shards, and say which server is right",
 		Long: `Change the set of shards while clients read and write. Each command asks a proxy, by
-SQL, for a job that the proxies run; it may end before the job.
+SQL, for a job that the proxies run; it may end before the job. accept and reset write
+to the directory themselves: they are for a shard that proxies cannot use.
 
 The user must be a superuser or a member of the role weft_operator. Its password is
 taken from PGPASSWORD or ~/.pgpass, as psql does.`,
 		Example: `  weft shard list --proxy postgres://postgres@127.0.0.1:6432/app
   weft shard add shard-4 10.0.0.9:5432 --proxy postgres://postgres@127.0.0.1:6432/app --wait
   weft shard drain shard-1 --proxy postgres://postgres@127.0.0.1:6432/app --wait
-  weft shard remove shard-1 --proxy postgres://postgres@127.0.0.1:6432/app`,
+  weft shard remove shard-1 --proxy postgres://postgres@127.0.0.1:6432/app
+  weft shard accept shard-1 10.0.0.2:5432 -c weft.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return &usageError{fmt.Errorf("there is no command %q: it is add, drain, remove or list", args[0])}
+			return &usageError{fmt.Errorf("there is no command %q: it is add, drain, remove, list, accept or reset", args[0])}
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(shardAddCommand(), shardDrainCommand(), shardRemoveCommand(), shardListCommand())
+	cmd.AddCommand(shardAddCommand(), shardDrainCommand(), shardRemoveCommand(), shardListCommand(), shardAcceptCommand(), shardResetCommand())
 	return cmd
 }
 

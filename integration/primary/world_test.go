@@ -16,6 +16,7 @@ import (
 
 	"weft/config"
 	"weft/directory"
+	"weft/directory/etcd"
 	"weft/integration/harness"
 	"weft/pgserver"
 	"weft/pgserver/pgtest"
@@ -33,7 +34,8 @@ type world struct {
 	home     *pgserver.Temp
 	a        *pgserver.Temp   // the primary of shop-1 at the beginning
 	b        *pgserver.Server // its standby
-	store    directory.Store
+	store    *etcd.Store
+	config   config.Config // of the proxies
 	proxies  [2]*harness.Target
 	here     int // a key on the home shard
 	there    int // a key on shop-1
@@ -70,6 +72,7 @@ func newWorld(t *testing.T, change ...func(*config.Config)) *world {
 			for _, f := range change {
 				f(c)
 			}
+			w.config = *c
 		})
 	}
 	c := w.connect(0)

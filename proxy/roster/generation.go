@@ -12,21 +12,21 @@ import (
 var errKnown = errors.New("the generation is known")
 
 // EnterGeneration makes the directory remember the generation of a shard, and which server has it. A lower generation than the directory's
-// changes nothing.
-func (r *Roster) EnterGeneration(ctx context.Context, shard string, g primary.Generation, at string) error {
-	if snap := r.cfg.Snapshot(); snap == nil || !raises(snap, shard, g, at) {
+// changes nothing, nor does one that was seen under another ruling than the directory's.
+func (r *Roster) EnterGeneration(ctx context.Context, shard string, v *primary.View) error {
+	if snap := r.cfg.Snapshot(); snap == nil || !raises(snap, shard, v) {
 		return nil
 	}
 	_, err := r.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		if old == nil {
 			return nil, directory.ErrNoCluster
 		}
-		if !raises(old, shard, g, at) {
+		if !raises(old, shard, v) {
 			return nil, errKnown
 		}
 		next := old.Clone()
 		sh, _ := next.Shard(shard)
-		sh.Raise(g, at)
+		sh.Raise(v.Generation, v.Primary)
 		return next, nil
 	})
 	if errors.Is(err, errKnown) {
@@ -57,11 +57,11 @@ func (r *Roster) EndDrain(ctx context.Context, shard, key string) error {
 }
 
 // raises reports whether a snapshot does not know a generation yet.
-func raises(snap *directory.Snapshot, shard string, g primary.Generation, at string) bool {
+func raises(snap *directory.Snapshot, shard string, v *primary.View) bool {
 	sh, ok := snap.Shard(shard)
-	if !ok {
+	if !ok || sh.Ruling != v.Ruling {
 		return false
 	}
 	c := *sh
-	return c.Raise(g, at)
+	return c.Raise(v.Generation, v.Primary)
 }

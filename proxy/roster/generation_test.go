@@ -16,7 +16,7 @@ func TestEnterGeneration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w.EnterGeneration(t.Context(), shard, g, at)
+		return w.EnterGeneration(t.Context(), shard, &primary.View{Generation: g, Primary: at})
 	}
 	before := w.stored
 	for _, g := range []string{"700/1", "701/2@0/60"} {
@@ -38,6 +38,13 @@ func TestEnterGeneration(t *testing.T) {
 	if sh, _ := w.stored.Shard("b"); sh.Generation().String() != "700/2@0/60" || sh.Primary != "b2" {
 		t.Errorf("the directory has %+v", sh)
 	}
+	// The generation was seen before an operator has ruled.
+	b, _ := w.stored.Shard("b")
+	b.Reset()
+	if err := enter("b", "700/2@0/60", "b2"); err != nil || b.Timeline != 0 {
+		t.Errorf("a generation from before a ruling is entered: %v, %+v", err, b)
+	}
+	b.Ruling = primary.Ruling{}
 	// Another proxy was first, and this one does not know yet.
 	sh, _ := w.stored.Shard("b")
 	sh.Timeline, sh.Fork, sh.Primary = 3, 0x70, "b1"

@@ -146,11 +146,11 @@ func (s *Seeker) endDrains(ctx context.Context) error {
 }
 
 // Cleared reports whether this proxy has done what a snapshot asks of it: it uses no backend of a shard that is drained, and has closed those
-// of timelines that are fenced.
+// of timelines that are fenced, and of primaries that an operator has decided against.
 func (s *Seeker) Cleared(snap *directory.Snapshot) bool {
 	for i := range snap.Shards {
 		spec := &snap.Shards[i]
-		if (spec.Drain != nil || spec.Fence != 0) && !s.clearedOf(spec) {
+		if (spec.Drain != nil || spec.Fence != 0 || spec.Ruling.Number != 0) && !s.clearedOf(spec) {
 			return false
 		}
 	}
@@ -161,9 +161,9 @@ func (s *Seeker) Cleared(snap *directory.Snapshot) bool {
 func (s *Seeker) clearedOf(spec *directory.Shard) bool {
 	s.mu.Lock()
 	w := s.shards[spec.Name]
-	fenced := w != nil && w.fence == spec.Fence
+	follows := w != nil && w.fence == spec.Fence && w.View().Ruling == spec.Ruling
 	s.mu.Unlock()
-	if !fenced {
+	if !follows {
 		return false // the snapshot has not been followed yet
 	}
 	same, drains := w.drain.does(spec.Drain)

@@ -21,7 +21,7 @@ type gate struct {
 
 // becomes reports whether a shard gets a primary: it had none, or has another one from now on.
 func becomes(was, now *primary.View) bool {
-	return now.State == primary.Steady && (!was.Open() || was.Generation.Timeline != 0 && now.Generation.Above(was.Generation))
+	return now.State == primary.Steady && (!was.Open() || was.Generation.Timeline != 0 && now.Generation.Above(was.Generation) || was.Ruling != now.Ruling)
 }
 
 // shut lets sessions wait for a shard, unless they never wait. If the shard is split, they are refused.

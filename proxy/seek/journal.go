@@ -85,7 +85,7 @@ func (j *journal) steady(now *primary.View, at time.Time) {
 		j.end(at)
 	}
 	switch {
-	case before != nil && now.Generation.Above(before.Generation):
+	case before != nil && (now.Generation.Above(before.Generation) || now.Ruling != before.Ruling && now.Primary != before.Primary):
 		j.promoted.Add(0, int64(pause))
 		j.log.Warn("a shard has another primary", "shard", j.shard, "from", before.Primary, "to", now.Primary, "timeline", now.Generation.Timeline,
 			"fork", now.Generation.Fork.String(), "generation", now.Generation.String(), "pause", pause.Round(time.Millisecond).String())

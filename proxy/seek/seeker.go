@@ -14,7 +14,7 @@ import (
 // Shard is the pool's side of a shard. See pool.Shard.
 type Shard interface {
 	Lead(address string)
-	Raise(g primary.Generation)
+	Raise(g primary.Generation, r primary.Ruling)
 	Fence(timeline uint32)
 	Seek(sought bool)
 	Split()
@@ -44,8 +44,8 @@ type Config struct {
 	Timing func() primary.Timing
 	// Lag is how far behind a standby may be before the log says so. Nil or 0: the log does not.
 	Lag func() time.Duration
-	// Enter tells the directory of a generation, and which server has it. Nil: there is no directory.
-	Enter func(ctx context.Context, shard string, g primary.Generation, at string) error
+	// Enter tells the directory of the generation of a view, and which server has it. Nil: there is no directory.
+	Enter func(ctx context.Context, shard string, v *primary.View) error
 	// EndDrain takes a drain out of the directory. It is needed where Enter is.
 	EndDrain func(ctx context.Context, shard, key string) error
 	// Settle ends the transactions in doubt that a shard's primary is concerned with, as far as that is possible before ctx ends. Sessions wait
@@ -158,6 +158,7 @@ func (s *Seeker) refresh(w *watched, spec *directory.Shard) {
 		s.cfg.Shard(spec)
 		w.SetHosts(spec.Hosts)
 	}
+	w.Heed(spec.Ruling, spec.Generation())
 	if old.Generation() != spec.Generation() {
 		w.Know(spec.Generation())
 	}
@@ -177,6 +178,7 @@ func (s *Seeker) watch(ctx context.Context, wg *sync.WaitGroup, spec *directory.
 		Timing:  s.cfg.Timing, Guard: s.cfg.Guard,
 		Brief: sh.Paused,
 	}, spec.Hosts, spec.Generation())
+	w.Heed(spec.Ruling, spec.Generation()) // before any server is asked
 	sh.Watched(w.View)
 	wg.Go(s.cfg.Guard("watcher of a shard", func() { w.Run(ctx) }))
 	return w
@@ -198,7 +200,7 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 	if !now.Open() || becomes(was, now) {
 		s.shut(w, now.State == primary.Split) // before the pool dials another server
 	}
-	sh.Raise(now.Generation)
+	sh.Raise(now.Generation, now.Ruling)
 	lead := now.Primary
 	if now.State == primary.Unknown {
 		lead = ""
@@ -260,7 +262,7 @@ func (s *Seeker) enterAll(ctx context.Context) error {
 		if v.State != primary.Steady {
 			continue
 		}
-		if err := s.cfg.Enter(ctx, name, v.Generation, v.Primary); err != nil {
+		if err := s.cfg.Enter(ctx, name, v); err != nil {
 			failed = err
 		}
 	}

@@ -58,13 +58,13 @@ func newWorld(t *testing.T) *world {
 			return w.waits
 		},
 		Timing: func() primary.Timing { return primary.Timing{Interval: time.Millisecond, Seeking: time.Millisecond} },
-		Enter: func(_ context.Context, shard string, g primary.Generation, at string) error {
+		Enter: func(_ context.Context, shard string, v *primary.View) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.down != nil {
 				return w.down
 			}
-			if text := fmt.Sprintf("%s %s %s", shard, g, at); len(w.entered) == 0 || w.entered[len(w.entered)-1] != text {
+			if text := fmt.Sprintf("%s %s %s", shard, v.Generation, v.Primary); len(w.entered) == 0 || w.entered[len(w.entered)-1] != text {
 				w.entered = append(w.entered, text)
 			}
 			return nil
@@ -107,9 +107,9 @@ func (l *locked) Write(p []byte) (int, error) {
 // shard is the pool's side of the shard.
 type shard struct{ w *world }
 
-func (s shard) Lead(address string)        { s.w.set(func() { s.w.lead = address }) }
-func (s shard) Raise(g primary.Generation) { s.w.set(func() { s.w.raised = g }) }
-func (s shard) Seek(sought bool)           { s.w.set(func() { s.w.sought, s.w.split = sought, false }) }
+func (s shard) Lead(address string)                          { s.w.set(func() { s.w.lead = address }) }
+func (s shard) Raise(g primary.Generation, _ primary.Ruling) { s.w.set(func() { s.w.raised = g }) }
+func (s shard) Seek(sought bool)                             { s.w.set(func() { s.w.sought, s.w.split = sought, false }) }
 
 func (s shard) Split()                { s.w.set(func() { s.w.sought, s.w.split = true, true }) }
 func (s shard) Fence(timeline uint32) { s.w.set(func() { s.w.fenced = timeline }) }
