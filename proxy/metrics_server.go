@@ -7,6 +7,7 @@ import (
 
 	"weft/pool"
 	"weft/primary"
+	"weft/proxy/failovers"
 )
 
 // serverCollector reports what is known of the servers of shards, and of transactions in doubt.
@@ -38,7 +39,8 @@ func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for shard, a := range c.srv.keeper.seeker.Accounts() {
+	accounts := c.srv.keeper.seeker.Accounts()
+	for shard, a := range accounts {
 		for i := range a.View.Servers {
 			s := &a.View.Servers[i]
 			up := 0.0
@@ -59,7 +61,13 @@ func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descAtGate, float64(sh.AtGate()), sh.Name)
 		ch <- prometheus.MustNewConstMetric(descUnled, prometheus.CounterValue, float64(sh.Unled()), sh.Name)
 	})
-	for what, n := range c.srv.keeper.failovers.Counts() {
+	counts := c.srv.keeper.failovers.Counts()
+	for shard := range accounts { // a counter that begins with its first event shows no increase
+		for _, lossy := range []string{"no", "unknown", "yes"} {
+			counts[failovers.Count{Shard: shard, Lossy: lossy}] += 0
+		}
+	}
+	for what, n := range counts {
 		ch <- prometheus.MustNewConstMetric(descLossy, prometheus.CounterValue, float64(n), what.Shard, what.Lossy)
 	}
 	for shard, v := range c.srv.keeper.durable.Verdicts() {

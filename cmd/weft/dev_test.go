@@ -283,9 +283,7 @@ func TestDev(t *testing.T) {
 		t.Errorf("the home shard has %s rows", got)
 	}
 	want := fmt.Sprintf("psql -h 127.0.0.1 -p %s -U postgres app", strings.TrimPrefix(c.listen, "127.0.0.1:"))
-	if !strings.Contains(p.out.String(), want) {
-		t.Errorf("%q is not printed", want)
-	}
+	eventually(t, want+" is printed", func() bool { return strings.Contains(p.out.String(), want) }) // after /readyz says so
 
 	t.Run("second holder", func(t *testing.T) {
 		other := *c
