@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"weft/directory"
+	"weft/discover"
 	"weft/proxy"
 )
 
@@ -40,4 +42,23 @@ func (d faithful) check(s *directory.Snapshot) error {
 		return &directory.ForeignError{Serving: serving.Cluster, Found: s.Cluster}
 	}
 	return nil
+}
+
+// errNoKeys says that the directory's store has no keys beside the directory.
+var errNoKeys = errors.New("the store of the directory has no keys of others")
+
+// Keys implements discover.Keys. They are others' keys, and concern no cluster.
+func (d faithful) Keys(ctx context.Context, prefix string) (map[string]string, error) {
+	if k, ok := d.Directory.(discover.Keys); ok {
+		return k.Keys(ctx, prefix)
+	}
+	return nil, errNoKeys
+}
+
+// WatchKeys implements discover.Keys.
+func (d faithful) WatchKeys(ctx context.Context, prefix string, changed func(key string)) error {
+	if k, ok := d.Directory.(discover.Keys); ok {
+		return k.WatchKeys(ctx, prefix, changed)
+	}
+	return errNoKeys
 }

@@ -226,6 +226,9 @@ func TestPatroni(t *testing.T) {
 	}
 	w.goesOn()
 	w.stop()
+	if strings.Contains(c.out.String(), "the servers of a shard are not found") {
+		t.Error("the proxy does not find the servers that Patroni runs")
+	}
 	// On a machine that is very slow Patroni may change a primary by itself, which clients may notice.
 	report := t.Error
 	if n := c.primary(0).Timeline + c.primary(1).Timeline - timelines; n != 1 {
