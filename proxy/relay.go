@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -253,32 +252,7 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	}
 	switch typ {
 	case wire.ErrorResponse:
-		if a := p.s.commit.agreement; a != nil && a.Committing() {
-			if e := pool.ServerError(body); e.IsFatal() {
-				return c.Lost(e) // FATAL is no answer to COMMIT: the outcome is found out
-			}
-		}
-		if err := p.s.lost.retry.evades(c, body); err != nil {
-			return err
-		}
-		if p.s.lost.retry.dies(c, body) {
-			return c.Lost(pool.ServerError(body))
-		}
-		if o.sure && o.kind != opQuery {
-			if e := pool.ServerError(body); !e.IsFatal() {
-				return e.WithCause(pool.ErrLost)
-			}
-		}
-		if o.foreign {
-			if err := p.s.gather.onForeignError(c, o, body); err != nil {
-				return err
-			}
-		}
-		if bytes.Contains(body, idConstraint) {
-			body = p.s.route.strayedBody(body)
-		}
-		p.onError(c, body)
-		return nil
+		return p.answerError(c, o, body)
 	case wire.NoticeResponse:
 		if a := p.s.commit.agreement; a != nil && a.Committing() && pool.Unreplicated(body) {
 			return c.Lost(pool.ErrUnreplicated) // recovery finds out whether the decision lasts

@@ -10,6 +10,36 @@ import (
 
 // What an error means to the ops that are due.
 
+// answerError handles an error of the backend. It returns an error if the backend is lost, or counts as lost.
+func (p *pipe) answerError(c *pool.Conn, o *op, body []byte) error {
+	if a := p.s.commit.agreement; a != nil && a.Committing() {
+		if e := pool.ServerError(body); e.IsFatal() {
+			return c.Lost(e) // FATAL is no answer to COMMIT: the outcome is found out
+		}
+	}
+	if err := p.s.lost.retry.evades(c, body); err != nil {
+		return err
+	}
+	if p.s.lost.retry.dies(c, body) {
+		return c.Lost(pool.ServerError(body))
+	}
+	if o.sure && o.kind != opQuery {
+		if e := pool.ServerError(body); !e.IsFatal() {
+			return e.WithCause(pool.ErrLost)
+		}
+	}
+	if o.foreign {
+		if err := p.s.gather.onForeignError(c, o, body); err != nil {
+			return err
+		}
+	}
+	if bytes.Contains(body, idConstraint) {
+		body = p.s.route.strayedBody(body)
+	}
+	p.onError(c, body)
+	return nil
+}
+
 // onError passes an error on, its position pointing into the client's own text, and drops
 // the ops that the backend will skip because of the error.
 func (p *pipe) onError(c *pool.Conn, body []byte) {
