@@ -30,8 +30,8 @@ type Config struct {
 	Snapshot func() *directory.Snapshot
 	// Directory is where declarations are changed. Nil: they cannot be changed.
 	Directory Directory
-	// Entries keeps the places of lookup vindexes. Nil: there are no lookup vindexes.
-	Entries schema.Entries
+	// Keeps are what the directory keeps beside its snapshots.
+	Keeps Keeps
 	// Current follows the directory. Nil: the cluster never changes.
 	Current Current
 	// Proxy is this proxy's id in the directory.
@@ -109,6 +109,16 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
+// Keeps are what the directory keeps beside its snapshots, apart from them. Its parts do not change while the proxy runs.
+type Keeps struct {
+	// Entries keeps the places of lookup vindexes. Nil: there are no lookup vindexes.
+	Entries schema.Entries
+	// Throttles keeps throttles. Nil: there are none.
+	Throttles directory.Throttles
+	// Failovers keeps changes of primaries. Nil: each proxy knows those that it has seen.
+	Failovers directory.Failovers
+}
+
 // Statements says what is counted and logged of statements.
 type Statements struct {
 	// Bytes bounds the memory of the counts by statement. Default 16 MiB.
@@ -129,8 +139,6 @@ type Heat struct {
 	LookEvery time.Duration
 	// History says that the work of buckets is remembered for a day.
 	History bool
-	// Throttles keeps throttles. Nil: there are none. It does not change while the proxy runs.
-	Throttles directory.Throttles
 	// Throttle says what becomes of automatic throttles.
 	Throttle throttle.Auto
 	// Rows says what becomes of hot rows. Default: nothing.

@@ -4,16 +4,15 @@ import (
 	"context"
 
 	"weft/console"
-	"weft/directory"
 	"weft/primary"
 	"weft/proxy/failovers"
 )
 
 // newFailovers returns what notes changes of primaries.
 func newFailovers(s *Server) *failovers.Recorder {
-	store, _ := s.cfg.Heat.Throttles.(directory.Failovers) // the directory keeps both beside its snapshots
 	return failovers.New(failovers.Config{
-		Log: s.log, Proxy: s.cfg.Proxy, Views: s.keeper.seeker.Views, Store: store, Guard: s.guarded,
+		Log: s.log, Proxy: s.cfg.Proxy, Views: s.keeper.seeker.Views, Store: s.cfg.Keeps.Failovers, Guard: s.guarded,
+		Paused: s.keeper.seeker.Paused,
 		Waiting: func(shard string) int64 {
 			if spec, ok := s.cfg.Snapshot().Shard(shard); ok {
 				return s.pool.Shard(spec).AtGate()

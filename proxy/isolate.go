@@ -173,7 +173,7 @@ func (u isolateCall) pin(ctx context.Context, args map[string]string) ([][]strin
 func (u isolateCall) repin(ctx context.Context, v *schema.PlacedError, value, shard string) (string, error) {
 	move := u.s.util.newMove(directory.MoveIsolate)
 	at, moves := 0, false
-	err := u.s.srv.cfg.Entries.Repin(ctx, v.Lookup, v.Key, func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error) {
+	err := u.s.srv.cfg.Keeps.Entries.Repin(ctx, v.Lookup, v.Key, func(old *directory.Snapshot, bucket int) (*directory.Snapshot, int, error) {
 		if !slices.ContainsFunc(old.Declared(move.Database), func(t directory.Table) bool { return t.Vindex.Lookup() && t.Vindex.Name == v.Lookup }) {
 			return nil, 0, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "value %q of lookup %q has rows, and no table of this database uses the lookup", value, v.Lookup).
 				WithHint("Pin it in the database whose rows are to move.")

@@ -9,7 +9,7 @@ func (s *Server) conf() *Config { return s.now.Load() }
 // apply to new clients.
 func (s *Server) Reconfigure(next Config) error {
 	old := &s.cfg
-	next.Snapshot, next.Directory, next.Entries, next.Current, next.Proxy = old.Snapshot, old.Directory, old.Entries, old.Current, old.Proxy
+	next.Snapshot, next.Directory, next.Keeps, next.Current, next.Proxy = old.Snapshot, old.Directory, old.Keeps, old.Current, old.Proxy
 	next.Secret = old.Secret
 	next.ServiceUser, next.AdminDatabase, next.Version = old.ServiceUser, old.AdminDatabase, old.Version
 	next.FactsBytes, next.PlanBytes = old.FactsBytes, old.PlanBytes

@@ -428,7 +428,7 @@ func (t *transaction) endLocally(text []byte, f *parser.Facts) string {
 
 // enterMissing makes the lookup entries of values that have none yet.
 func (rt *routing) enterMissing(missing []executor.Missing) error {
-	if rt.s.srv.cfg.Entries == nil {
+	if rt.s.srv.cfg.Keeps.Entries == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries")
 	}
 	// The values are sorted by lookup: one request for each lookup.
@@ -440,7 +440,7 @@ func (rt *routing) enterMissing(missing []executor.Missing) error {
 			keys, defaults = append(keys, missing[0].Key), append(defaults, missing[0].Default)
 			missing = missing[1:]
 		}
-		if _, err := rt.s.srv.cfg.Entries.Ensure(rt.s.srv.ctx, directory.NumberingOf(rt.snap), name, keys, defaults); err != nil {
+		if _, err := rt.s.srv.cfg.Keeps.Entries.Ensure(rt.s.srv.ctx, directory.NumberingOf(rt.snap), name, keys, defaults); err != nil {
 			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a place for a new value of lookup %q cannot be entered", name).
 				WithDetail("%s", err.Error()).WithHint("Is etcd reachable? Values that have a place are not concerned.")
 		}

@@ -22,7 +22,7 @@ import (
 // newThrottler returns what knows the throttles in effect. A directory that keeps none has none.
 func newThrottler(s *Server) *throttler.Throttler {
 	return throttler.New(throttler.Config{
-		Store: s.cfg.Heat.Throttles, Log: s.log, Cores: s.keeper.verdicts.cores.all,
+		Store: s.cfg.Keeps.Throttles, Log: s.log, Cores: s.keeper.verdicts.cores.all,
 		Guarded: func(f func()) func() { return s.guarded("throttles", f) },
 		Others: func(ctx context.Context) (counted [][]throttle.Figures, silent int) {
 			answers, missing := s.circle.Ask(ctx, peer.Question{Throttles: true})

@@ -23,9 +23,11 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		dir = faithful{d, snapshot}
 	}
 	cfg := p.proxyConfig()
-	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Current, cfg.Proxy = snapshot, dir, p.current, p.current, p.id
+	cfg.Snapshot, cfg.Directory, cfg.Current, cfg.Proxy = snapshot, dir, p.current, p.id
+	cfg.Keeps.Entries = p.current
 	cfg.Secret = p.secret
-	cfg.Heat.Throttles, _ = p.store.(directory.Throttles)
+	cfg.Keeps.Throttles, _ = p.store.(directory.Throttles)
+	cfg.Keeps.Failovers, _ = p.store.(directory.Failovers)
 	cfg.Settings, cfg.Reload, cfg.Metrics, cfg.Tracer = p.settings, p.reload, metrics, p.tracer
 	p.current.ClearByHand()
 	srv, err := proxy.New(cfg)

@@ -18,6 +18,8 @@ type Config struct {
 	Views func() map[string]*primary.View
 	// Waiting returns how many sessions wait for a primary of a shard.
 	Waiting func(shard string) int64
+	// Paused returns how long clients have waited for a shard the last time, and whether they go on now.
+	Paused func(shard string) (pause time.Duration, over bool)
 	// Store keeps failovers. Nil: only this proxy does.
 	Store directory.Failovers
 	Guard func(where string, f func()) func()
@@ -41,8 +43,7 @@ type Count struct{ Shard, Lossy string }
 type shard struct {
 	led     *primary.View // the last view with a primary
 	written primary.Lag   // how far that primary had written, and when
-	// sought is since when there is no primary, zero if there is one, and waiting is how many sessions have waited meanwhile.
-	sought  time.Time
+	// waiting is how many sessions have waited since led.
 	waiting int64
 }
 
@@ -87,10 +88,8 @@ func (r *Recorder) look(name string, v *primary.View) {
 		s = &shard{}
 		r.shards[name] = s
 	}
-	if !v.Open() {
-		if s.sought.IsZero() {
-			s.sought = v.Since
-		}
+	pause, over := r.cfg.Paused(name)
+	if !over || !v.Open() { // clients wait until the new primary is settled
 		s.waiting = max(s.waiting, r.cfg.Waiting(name))
 		return
 	}
@@ -99,15 +98,15 @@ func (r *Recorder) look(name string, v *primary.View) {
 		return
 	}
 	if s.led != nil && v.Generation.Above(s.led.Generation) {
-		r.note(s.failover(name, r.cfg.Proxy, v))
+		r.note(s.failover(name, r.cfg.Proxy, v, pause))
 		s.written = primary.Lag{}
 	}
-	s.led, s.sought, s.waiting = v, time.Time{}, 0
+	s.led, s.waiting = v, 0
 	s.written.Mark(leader.Seen.At, leader.Seen.LSN)
 }
 
-// failover returns what is known of the change from the last primary to that of v.
-func (s *shard) failover(name, proxy string, v *primary.View) directory.Failover {
+// failover returns what is known of the change from the last primary to that of v, for which clients have waited.
+func (s *shard) failover(name, proxy string, v *primary.View, pause time.Duration) directory.Failover {
 	f := directory.Failover{
 		Shard: name, At: v.Since, From: s.led.Primary, To: v.Primary, FromTimeline: s.led.Generation.Timeline, Timeline: v.Generation.Timeline, Fork: v.Generation.Fork,
 	}
@@ -115,11 +114,7 @@ func (s *shard) failover(name, proxy string, v *primary.View) directory.Failover
 	if f.Fork != 0 {
 		f.Kept = s.written.Before(f.Fork)
 	}
-	p := directory.Pause{Sessions: s.waiting}
-	if !s.sought.IsZero() {
-		p.Millis = float64(v.Since.Sub(s.sought).Microseconds()) / 1000
-	}
-	f.Pauses = map[string]directory.Pause{proxy: p}
+	f.Pauses = map[string]directory.Pause{proxy: {Sessions: s.waiting, Millis: float64(pause.Microseconds()) / 1000}}
 	return f
 }
 

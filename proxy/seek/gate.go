@@ -41,7 +41,13 @@ func (s *Seeker) open(w *watched) {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
 	w.gate.round++
+	w.letGo()
+}
+
+// letGo lets sessions go on. The gate's mu is held.
+func (w *watched) letGo() {
 	w.shard.Seek(false)
+	w.journal.opened(time.Now())
 }
 
 // settleLimit is how long sessions wait until the transactions in doubt have ended.
@@ -62,13 +68,21 @@ func (s *Seeker) settle(w *watched) {
 			w.gate.mu.Lock()
 			defer w.gate.mu.Unlock()
 			if w.gate.round == round {
-				w.shard.Seek(false)
+				w.letGo()
 			}
 		}()
 		ctx, stop := context.WithTimeout(ctx, settleLimit)
 		defer stop()
 		s.cfg.Settle(ctx, w.name)
 	})
+}
+
+// Paused returns how long clients have waited for a shard the last time, from the first suspicion until they went on, and whether they go on now.
+func (s *Seeker) Paused(shard string) (pause time.Duration, over bool) {
+	if w := s.find(shard); w != nil {
+		return w.journal.paused()
+	}
+	return 0, true
 }
 
 // Away reports whether a shard is known to have no primary.

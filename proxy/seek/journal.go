@@ -15,11 +15,17 @@ type journal struct {
 	shard string
 
 	mu sync.Mutex
-	// led is the last view with a primary, nil if there was none.
+	// led is the view with which clients went on last, nil if there was none.
 	led *primary.View
-	// suspected is when the present search for a primary began, zero while the shard has one.
+	// next is the view of a primary that clients do not use yet, nil if there is none.
+	next *primary.View
+	// suspected is when the present pause of clients began, zero while they go on.
 	suspected time.Time
-	// said says that the log has the beginning of the present search.
+	// searched is when the present search for a primary began, zero while the shard has one.
+	searched time.Time
+	// pause is how long the last pause took.
+	pause time.Duration
+	// said says that the log has the beginning of the present pause.
 	said bool
 	// sought is how long all searches have taken that are over.
 	sought time.Duration
@@ -44,12 +50,15 @@ func newJournal(log *slog.Logger, shard string) *journal {
 	}
 }
 
-// note takes down that the view of the shard has changed.
+// note takes down that the view of the shard has changed. Clients that wait go on when opened is called.
 func (j *journal) note(was, now *primary.View, at time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !now.Open() && j.suspected.IsZero() {
+	began := j.search(now, at)
+	if (!now.Open() || becomes(was, now)) && j.suspected.IsZero() {
 		j.suspected = at
+	}
+	if began && !j.said {
 		if j.said = j.lines.allow(at); j.said {
 			j.log.Warn("a shard has no primary: clients wait for one", j.lines.attrs("shard", j.shard, "reason", reason(now), "state", now.State.String(), "servers", now.Describe())...)
 		}
@@ -58,12 +67,28 @@ func (j *journal) note(was, now *primary.View, at time.Time) {
 		j.log.Error("two servers of a shard are primaries of the same timeline: nothing is sent to either", "shard", j.shard, "servers", now.Describe(),
 			"next", "stop the wrong one, or weft shard accept names the right one")
 	}
-	if now.State == primary.Steady {
-		j.steady(now, at)
-	} else if now.Open() && !j.suspected.IsZero() {
-		j.end(at)
+	switch {
+	case now.State != primary.Steady:
+		j.next = nil
+	case j.suspected.IsZero():
+		j.led = now
+	default:
+		j.next = now
 	}
 	j.wrong(now)
+}
+
+// search takes down whether a primary is sought, and reports whether a search begins. mu is held.
+func (j *journal) search(now *primary.View, at time.Time) (began bool) {
+	switch {
+	case !now.Open() && j.searched.IsZero():
+		j.searched = at
+		return true
+	case now.Open() && !j.searched.IsZero():
+		j.sought += at.Sub(j.searched)
+		j.searched = time.Time{}
+	}
+	return false
 }
 
 // reason says what the last primary has answered.
@@ -74,35 +99,34 @@ func reason(v *primary.View) string {
 	return v.Primary + " " + v.Suspect().String()
 }
 
-// steady takes down that the shard has a primary. mu is held.
-func (j *journal) steady(now *primary.View, at time.Time) {
-	began, sought := j.suspected, !j.suspected.IsZero()
-	before := j.led
-	j.led = now
-	pause := time.Duration(0)
-	if sought {
-		pause = at.Sub(began)
-		j.end(at)
+// opened takes down that clients go on: what was in doubt is settled, and nothing makes them wait any more.
+func (j *journal) opened(at time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.suspected.IsZero() {
+		return
 	}
+	before, now, said := j.led, j.next, j.said
+	j.pause = at.Sub(j.suspected)
+	j.suspected, j.next, j.said = time.Time{}, nil, false
+	if now == nil {
+		return // servers do not say what they are
+	}
+	j.led = now
+	pause := j.pause.Round(time.Millisecond).String()
 	switch {
 	case before != nil && (now.Generation.Above(before.Generation) || now.Ruling != before.Ruling && now.Primary != before.Primary):
-		j.promoted.Add(0, int64(pause))
+		j.promoted.Add(0, int64(j.pause))
 		j.log.Warn("a shard has another primary", "shard", j.shard, "from", before.Primary, "to", now.Primary, "timeline", now.Generation.Timeline,
-			"fork", now.Generation.Fork.String(), "generation", now.Generation.String(), "pause", pause.Round(time.Millisecond).String())
-	case sought && before != nil:
-		j.returned.Add(0, int64(pause))
-		if j.said {
-			j.log.Info("a shard has its primary again", "shard", j.shard, "primary", now.Primary, "timeline", now.Generation.Timeline, "pause", pause.Round(time.Millisecond).String())
+			"fork", now.Generation.Fork.String(), "generation", now.Generation.String(), "pause", pause)
+	case before != nil:
+		j.returned.Add(0, int64(j.pause))
+		if said {
+			j.log.Info("a shard has its primary again", "shard", j.shard, "primary", now.Primary, "timeline", now.Generation.Timeline, "pause", pause)
 		}
-	case sought:
+	default:
 		j.log.Info("a shard has a primary", "shard", j.shard, "primary", now.Primary, "timeline", now.Generation.Timeline)
 	}
-}
-
-// end takes down that a search is over. mu is held.
-func (j *journal) end(at time.Time) {
-	j.sought += at.Sub(j.suspected)
-	j.suspected = time.Time{}
 }
 
 // wrong logs, once each, which servers are primaries and not the shard's. mu is held.
@@ -180,10 +204,17 @@ func (j *journal) account(v *primary.View, at time.Time) Account {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	a := Account{View: v, Sought: j.sought, Promoted: j.promoted, Returned: j.returned}
-	if !j.suspected.IsZero() {
-		a.Sought += at.Sub(j.suspected)
+	if !j.searched.IsZero() {
+		a.Sought += at.Sub(j.searched)
 	}
 	return a
+}
+
+// paused returns how long the last pause of clients took, and whether they go on.
+func (j *journal) paused() (pause time.Duration, over bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.pause, j.suspected.IsZero()
 }
 
 // lines bounds how often the log tells of searches: a server that comes and goes would fill it.

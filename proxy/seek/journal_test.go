@@ -17,6 +17,7 @@ type page struct {
 	judge primary.Judge
 	was   *primary.View
 	at    time.Time
+	holds bool // clients do not go on, because a settlement is under way
 	log   bytes.Buffer
 }
 
@@ -51,6 +52,9 @@ func (p *page) see(after time.Duration, address, says string) {
 	p.judge.See(address, s, p.at)
 	now := p.judge.View(p.at)
 	p.note(p.was, now, p.at)
+	if now.Open() && !p.holds {
+		p.opened(p.at)
+	}
 	p.look(now, 10*time.Second, p.at)
 	p.was = now
 }
@@ -107,6 +111,36 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// TestPause: a pause ends when clients go on, not when a primary is known.
+func TestPause(t *testing.T) {
+	p := newPage("a:1", "b:1", "c:1")
+	p.see(0, "a:1", "primary 1")
+	p.see(0, "b:1", "standby 1")
+	p.see(0, "c:1", "standby 1")
+	p.see(time.Second, "a:1", "refuses")
+	p.log.Reset()
+	p.holds = true
+	p.see(time.Second, "b:1", "primary 2")
+	if _, over := p.paused(); over {
+		t.Error("the pause is over before the settlement")
+	}
+	p.see(time.Second, "b:1", "refuses") // before the settlement ends
+	p.see(time.Second, "c:1", "primary 3")
+	p.says(t)
+	p.at = p.at.Add(time.Second)
+	p.opened(p.at)
+	p.says(t, `level=WARN msg="a shard has another primary" shard=s from=a:1 to=c:1 timeline=3 fork=0/63 generation=7/3@0/63 pause=4s`)
+	if pause, over := p.paused(); pause != 4*time.Second || !over {
+		t.Error(pause, over)
+	}
+	a := p.account(p.was, p.at)
+	if promoted := a.Promoted.Read(); a.Sought != 2*time.Second || promoted.Count != 1 || promoted.Sum != int64(4*time.Second) {
+		t.Errorf("%+v, %+v", a, promoted)
+	}
+	p.opened(p.at)
+	p.says(t)
+}
+
 // TestHeard: a failover of which the directory knew first is a failover.
 func TestHeard(t *testing.T) {
 	p := newPage("a:1", "b:1")
@@ -114,8 +148,8 @@ func TestHeard(t *testing.T) {
 	p.see(0, "b:1", "standby 1")
 	p.judge.Know(primary.Generation{System: "7", Timeline: 2, Fork: 'b'}, p.at)
 	p.see(time.Second, "b:1", "primary 2")
-	p.says(t, `level=WARN msg="a shard has another primary" shard=s from=a:1 to=b:1 timeline=2 fork=0/62 generation=7/2@0/62 pause=0s`,
-		`level=ERROR msg="a server is a primary and not the shard's: nothing is sent there" shard=s address=a:1 is=stale generation=7/1 "shard is at"=7/2@0/62`)
+	p.says(t, `level=ERROR msg="a server is a primary and not the shard's: nothing is sent there" shard=s address=a:1 is=stale generation=7/1 "shard is at"=7/2@0/62`,
+		`level=WARN msg="a shard has another primary" shard=s from=a:1 to=b:1 timeline=2 fork=0/62 generation=7/2@0/62 pause=0s`)
 }
 
 // TestSplit: two primaries of one timeline are an error of their own.

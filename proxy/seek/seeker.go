@@ -209,6 +209,7 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 	if was.Open() && !now.Open() && now.Suspect() != primary.Silent {
 		sh.CloseIdle()
 	}
+	w.journal.note(was, now, time.Now())
 	switch {
 	case becomes(was, now):
 		s.settle(w)
@@ -216,7 +217,6 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 		s.open(w)
 	}
 	s.handedOver(w, now)
-	w.journal.note(was, now, time.Now())
 	select {
 	case s.news <- struct{}{}:
 	default:
