@@ -28,7 +28,7 @@ func newRoster(s *Server) *roster.Roster {
 func newCopies(s *Server) *copies.Copies {
 	return copies.New(copies.Config{
 		Log: s.log, Turn: s.register.turn,
-		Install: s.keeper.owns.Install,
+		Install: s.keeper.owns.Install, Away: func(shard string) bool { return s.keeper.seeker.Away(shard) },
 		Dial: func(ctx context.Context, shard, database string) (copies.Conn, error) {
 			return s.dialService(ctx, shard, database)
 		},

@@ -13,7 +13,7 @@ import (
 // newTables returns what goes on with unfinished work on tables.
 func newTables(s *Server) *table.Keeper {
 	return table.New(table.Config{
-		Proxy: s.cfg.Proxy, Log: s.log, Mover: s.mover, Alive: s.left.Alive, LookedUp: s.memory.envs.lookedUp, Turn: s.register.turn,
+		Proxy: s.cfg.Proxy, Log: s.log, Mover: s.mover, Alive: s.left.Alive, Away: s.keeper.seeker.Away, LookedUp: s.memory.envs.lookedUp, Turn: s.register.turn,
 	})
 }
 

@@ -29,6 +29,8 @@ type Config struct {
 	Turn func(databases []string, wants func(database string) bool) []string
 	// Install makes sure that a shard has weft's own tables in a database.
 	Install func(ctx context.Context, shard, database string) error
+	// Away reports whether a shard is known to have no primary: nothing is written there, and the log has said so.
+	Away func(shard string) bool
 	// Dial opens a connection of the service user.
 	Dial func(ctx context.Context, shard, database string) (Conn, error)
 	// Guarded returns f for a goroutine that may panic.
@@ -128,7 +130,7 @@ func (c *Copies) wants(snap *directory.Snapshot, database, whole string, now tim
 // isDue reports whether a copy that no session waits for is to be written. mu is held.
 func (c *Copies) isDue(key place, next written) bool {
 	last := c.last[key]
-	return last.whole != next.whole && c.pauses.Due(key, next.at) && (last.part != next.part || next.at.Sub(last.at) >= copyInterval)
+	return last.whole != next.whole && !c.cfg.Away(key.shard) && c.pauses.Due(key, next.at) && (last.part != next.part || next.at.Sub(last.at) >= copyInterval)
 }
 
 // keepOf writes the copies of one database, on all shards at once; if now is set, also those
@@ -160,8 +162,7 @@ func (c *Copies) keepOf(ctx context.Context, snap *directory.Snapshot, whole, da
 			continue
 		}
 		delete(c.last, key)
-		c.pauses.Failed(key, next.at)
-		if ctx.Err() == nil {
+		if news := c.pauses.Failed(key, next.at); news && ctx.Err() == nil {
 			c.cfg.Log.Warn("the copy of the directory was not written", "shard", key.shard, "database", key.database, "err", errs[i])
 		}
 	}

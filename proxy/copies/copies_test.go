@@ -24,14 +24,15 @@ type world struct {
 	tables map[place]bool // where there is a table weft.directory
 	copies map[place]int  // how often a copy was written
 	down   map[string]error
-	hangs  bool // shards do not answer
-	open   int  // connections
+	hangs  bool   // shards do not answer
+	away   string // the shard that has no primary
+	open   int    // connections
 }
 
 func newWorld() *world {
 	w := &world{tables: map[place]bool{}, copies: map[place]int{}, down: map[string]error{}}
 	w.Copies = New(Config{
-		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Guarded: func(f func()) func() { return f },
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Guarded: func(f func()) func() { return f }, Away: func(shard string) bool { return w.away == shard },
 		Turn: func(databases []string, wants func(string) bool) (out []string) {
 			for _, name := range databases {
 				if wants(name) {
@@ -173,6 +174,24 @@ func TestPauses(t *testing.T) {
 		delete(w.down, "b")
 		w.Keep(t.Context(), snapshot("app.orders", "app.items"), "app")
 		w.has(t, "a declaration in the pause", 2, 2, 0, 0)
+
+		w.log.Reset()
+		w.down["b"] = errors.New("connection refused")
+		last := snapshot("app.items")
+		for range 5 {
+			w.KeepDue(t.Context(), last)
+			time.Sleep(time.Minute)
+		}
+		if n := strings.Count(w.log.String(), "was not written"); n != 1 {
+			t.Errorf("the log tells %d times of one shard that is down: %s", n, &w.log)
+		}
+		delete(w.down, "b")
+		w.away = "b"
+		w.KeepDue(t.Context(), last)
+		w.has(t, "b has no primary", 3, 2, 0, 0)
+		w.away = ""
+		w.KeepDue(t.Context(), last)
+		w.has(t, "b has a primary", 3, 3, 0, 0)
 	})
 }
 

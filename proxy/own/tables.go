@@ -106,8 +106,7 @@ func (t *Tables) Refresh(ctx context.Context, snap *directory.Snapshot, shard st
 	}) {
 		key := place{shard, database}
 		if _, err := t.Ensure(ctx, shard, database); err != nil {
-			t.pauses.Failed(key, time.Now())
-			if ctx.Err() == nil {
+			if news := t.pauses.Failed(key, time.Now()); news && ctx.Err() == nil {
 				t.cfg.Log.Warn("schema weft could not be brought up to date", "shard", shard, "database", database, "err", err)
 			}
 			continue

@@ -30,15 +30,18 @@ func (p *Pauses[K]) Due(key K, now time.Time) bool {
 	return !now.Before(p.next[key].until)
 }
 
-// Failed begins a pause, twice as long as the last one.
-func (p *Pauses[K]) Failed(key K, now time.Time) {
+// Failed begins a pause, twice as long as the last one, and reports whether the work had not failed the time before: the log tells of that
+// and of no other.
+func (p *Pauses[K]) Failed(key K, now time.Time) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next == nil {
 		p.next = map[K]pause{}
 	}
+	_, failed := p.next[key]
 	long := min(max(2*p.next[key].long, first), longest)
 	p.next[key] = pause{now.Add(long), long}
+	return !failed
 }
 
 // Done forgets the pauses: the work succeeded.

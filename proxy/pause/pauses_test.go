@@ -13,8 +13,10 @@ func TestPauses(t *testing.T) {
 		t.Error("what never failed waits")
 	}
 	long := time.Duration(0)
-	for range 20 {
-		p.Failed(key, now)
+	for i := range 20 {
+		if news := p.Failed(key, now); news != (i == 0) {
+			t.Errorf("failure %d is news: %v", i, news)
+		}
 		before := long
 		for long = 0; !p.Due(key, now.Add(long)); long += time.Second {
 		}

@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"weft/catalog"
@@ -34,6 +35,8 @@ type Config struct {
 	Mover Mover
 	// Alive reports whether another proxy is alive.
 	Alive func(ctx context.Context, proxy string) bool
+	// Away reports whether a shard is known to have no primary: tables are not guarded meanwhile, and the log has said so.
+	Away func(shard string) bool
 	// LookedUp returns the tables with lookups, as far as this proxy has read schemas, by database.
 	LookedUp func() map[string][]*catalog.Relation
 	// Turn returns the databases whose turn it is, of those that want it.
@@ -89,6 +92,9 @@ func (k *Keeper) resumeLookups(ctx context.Context) {
 // guard makes sure that shards guard the keys of tables that another proxy declared, or
 // that were declared before there were guards.
 func (k *Keeper) guard(ctx context.Context, snap *directory.Snapshot) {
+	if slices.ContainsFunc(snap.Shards, func(sh directory.Shard) bool { return k.cfg.Away(sh.Name) }) {
+		return
+	}
 	now := time.Now()
 	for _, db := range k.cfg.Turn(snap.Databases(), func(db string) bool {
 		return k.unguarded.Due(db, now) && !k.cfg.Mover.Guarded(snap, db)
@@ -98,8 +104,7 @@ func (k *Keeper) guard(ctx context.Context, snap *directory.Snapshot) {
 			k.unguarded.Done(db)
 			continue
 		}
-		k.unguarded.Failed(db, time.Now())
-		if ctx.Err() == nil {
+		if news := k.unguarded.Failed(db, time.Now()); news && ctx.Err() == nil {
 			k.cfg.Log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 		}
 	}

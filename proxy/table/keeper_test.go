@@ -21,6 +21,7 @@ type world struct {
 	log      bytes.Buffer
 	running  []string // jobs that this proxy works on
 	guarded  bool
+	away     string // the shard that has no primary
 	failure  error
 	lookedUp map[string][]*catalog.Relation
 	did      []string
@@ -30,6 +31,7 @@ func newWorld() *world {
 	w := &world{guarded: true}
 	w.Keeper = New(Config{
 		Proxy: "p1", Log: slog.New(slog.NewTextHandler(&w.log, nil)), Mover: w,
+		Away:     func(shard string) bool { return w.away == shard },
 		Alive:    func(_ context.Context, proxy string) bool { return proxy == "p2" },
 		LookedUp: func() map[string][]*catalog.Relation { return w.lookedUp },
 		Turn: func(databases []string, wants func(string) bool) []string {
@@ -131,7 +133,16 @@ func TestGuards(t *testing.T) {
 		snap := &directory.Snapshot{Tables: []directory.Table{{Database: "app", Schema: "public", Name: "orders", State: directory.Active}}}
 		w.does(t, "guarded", snap)
 		w.guarded, w.failure = false, errors.New("a shard is down")
+		w.away = "s"
+		snap.Shards = []directory.Shard{{Name: "s"}}
+		w.does(t, "a shard has no primary", snap)
+		w.away = ""
 		w.does(t, "not guarded", snap, "guard app")
+		time.Sleep(time.Minute)
+		w.does(t, "not guarded yet", snap, "guard app")
+		if n := strings.Count(w.log.String(), "are not guarded"); n != 1 {
+			t.Errorf("the log tells %d times: %s", n, &w.log)
+		}
 		w.failure = nil
 		w.does(t, "in the pause", snap)
 		time.Sleep(time.Minute)
