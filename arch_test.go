@@ -203,6 +203,7 @@ var calm = map[string]string{
 	"proxy Go":                 "what a crew runs is looked at where it is called",
 	"http Start":               "it is net/http's, which recovers",
 	"directory/embedded close": "it ends etcd, while the process ends",
+	"directory/etcd Reserve":   "it waits for a channel to be closed",
 	"server run":               "it waits for the server's end",
 }
 

@@ -37,6 +37,7 @@ func (s *Snapshot) EncodeCopy() (string, error) {
 	c := *s
 	c.Schemas, c.Sequences, c.Vacated, c.Pending = nil, nil, nil, nil
 	c.Moves, c.Targets, c.Remapped, c.Past = nil, nil, nil, nil // a job is begun again
+	c.Halt = nil                                                // it is over by then
 	c.Base = 0                                                  // Number includes it
 	c.Shards = slices.Clone(s.Shards)
 	for i := range c.Shards {

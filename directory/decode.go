@@ -83,7 +83,7 @@ func (d *Decoder) decode(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		Cluster: h.Cluster, BucketCount: h.BucketCount, FirstBuckets: h.FirstBuckets, Home: h.Home, Shards: h.Shards, Pins: h.Pins,
-		Schemas: h.Schemas, Sequences: h.Sequences, Vacated: h.Vacated, Gate: h.Gate, Durability: h.Durability, DurabilityEnforced: h.DurabilityEnforced, Pending: h.Pending, Moves: h.Moves, Past: h.Past, Functions: h.Functions, Base: h.Base, Isolated: h.Isolated, Remapped: h.Remapped, sums: h.Parts,
+		Schemas: h.Schemas, Sequences: h.Sequences, Vacated: h.Vacated, Gate: h.Gate, Durability: h.Durability, DurabilityEnforced: h.DurabilityEnforced, Halt: h.Halt, Pending: h.Pending, Moves: h.Moves, Past: h.Past, Functions: h.Functions, Base: h.Base, Isolated: h.Isolated, Remapped: h.Remapped, sums: h.Parts,
 	}
 	return s, d.fill(s)
 }

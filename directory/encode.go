@@ -65,6 +65,7 @@ type head struct {
 	// Durability and DurabilityEnforced are as in Snapshot.
 	Durability         primary.Durability `json:"durability,omitempty"`
 	DurabilityEnforced bool               `json:"durability_enforced,omitempty"`
+	Halt               *Halt              `json:"halt,omitempty"`
 	Pending            []Pending          `json:"pending,omitempty"`
 	Moves              []Move             `json:"moves,omitempty"`
 	Past               []PastMove         `json:"past,omitempty"`
@@ -174,7 +175,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, FirstBuckets: s.FirstBuckets, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Durability: s.Durability, DurabilityEnforced: s.DurabilityEnforced, Pending: s.Pending, Moves: s.Moves, Past: s.Past, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Durability: s.Durability, DurabilityEnforced: s.DurabilityEnforced, Halt: s.Halt, Pending: s.Pending, Moves: s.Moves, Past: s.Past, Functions: s.Functions, Base: s.Base, Isolated: s.Isolated, Remapped: s.Remapped, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

@@ -97,6 +97,9 @@ type Snapshot struct {
 	Durability         primary.Durability `json:"durability,omitempty"`
 	DurabilityEnforced bool               `json:"durability_enforced,omitempty"`
 
+	// Halt, if not nil, keeps clients' messages waiting on all proxies, for a moment. It is never changed in place.
+	Halt *Halt `json:"halt,omitempty"`
+
 	// Pending are changes of schemas that are being committed.
 	Pending []Pending `json:"pending,omitempty"`
 

@@ -48,6 +48,9 @@ type Proxy struct {
 	// proxy's version does not say.
 	Connections int `json:"connections,omitempty"`
 
+	// Level says which additions to the encoding the proxy reads. Set by the registry.
+	Level int `json:"level,omitempty"`
+
 	// Secret is what another proxy must know to ask this one something. Any process that
 	// can read the directory knows the secret.
 	Secret Secret `json:"secret,omitempty"`

@@ -58,6 +58,7 @@ func (s *Snapshot) validate(known *Snapshot) error {
 		bad("cluster", "is empty")
 	}
 	s.validateDurability(bad)
+	s.validateHalt(bad)
 	if n := s.BucketCount; n < 1 || n > MaxBucketCount || bits.OnesCount(uint(n)) != 1 {
 		bad("bucket_count", "must be a power of two from 1 to %d, not %d", MaxBucketCount, n)
 	}

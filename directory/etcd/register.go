@@ -33,6 +33,7 @@ const newestKey = "newest-proxy"
 // because it stood still, is entered again at once: shards may keep the proxy out until then. Attempts
 // that fail, and leases that do not last twice in a row, are followed by a pause.
 func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directory.Serving, registered func(epoch int64)) error {
+	p.Level = directory.Level
 	value, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("register proxy: %w", err)

@@ -145,6 +145,15 @@ func (s *Store) update(ctx context.Context, fn func(*directory.Snapshot) (*direc
 		if err := directory.Successor(old, next); err != nil {
 			return nil, err
 		}
+		if directory.Rises(old, next) {
+			list, err := s.Proxies(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if err := directory.Readable(next, list); err != nil {
+				return nil, err
+			}
+		}
 		e, err := next.Encode(old)
 		if err != nil {
 			return nil, err

@@ -42,6 +42,8 @@ func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 		"clear":                   testClear,
 		"throttles":               testThrottles,
 		"failovers":               testFailovers,
+		"points":                  testPoints,
+		"level":                   testLevel,
 		"throttle ends":           testThrottleEnds,
 		"throttle bound":          testThrottleBound,
 		"throttle without an end": testThrottleDeclared,
