@@ -39,19 +39,40 @@ func newTraffic(key recording.Key) *Traffic {
 	return &Traffic{key: key, index: map[int64]int{}, sessions: map[string]*session{}}
 }
 
+// Execution is one execution of a text.
+type Execution struct {
+	Session string
+	Text    string
+	// Params are the values of $1, $2, … as text, nil for NULL. None if they are not known.
+	Params [][]byte
+	Time   float64 // in milliseconds
+}
+
 // ReadSQL reads a text of statements, as if one session had sent them one after the other. Each counts
-// as one call.
+// as one call. Statements that do not parse are counted in Unread, unless none parses.
 func ReadSQL(text string, key recording.Key) (*Traffic, error) {
-	tree, err := parser.ParseTree(text, parser.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("read statements: %w", err)
-	}
 	t := newTraffic(key)
-	for _, s := range tree.Split(len(text)) {
-		t.add("", text[s.Start:s.End], nil, 0)
+	var bad error
+	EachSQL(text, func(x Execution) {
+		if _, err := parser.Parse(x.Text); err != nil {
+			t.Unread++
+			bad = err
+			return
+		}
+		t.add(x)
+	})
+	if bad != nil && len(t.Statements) == 0 {
+		return nil, fmt.Errorf("read statements: %w", bad)
 	}
 	t.end()
 	return t, nil
+}
+
+// EachSQL calls f for each statement of a text.
+func EachSQL(text string, f func(Execution)) {
+	for _, s := range parser.SplitStatements(text) {
+		f(Execution{Text: s})
+	}
 }
 
 // entry is what a line of PostgreSQL's log says, in either format.
@@ -69,10 +90,19 @@ var errLog = errors.New("it is neither jsonlog nor csvlog: set log_destination t
 // leaves out those of others.
 func ReadLog(r io.Reader, database string, key recording.Key) (*Traffic, error) {
 	t := newTraffic(key)
+	if err := EachLog(r, database, t.add); err != nil {
+		return nil, err
+	}
+	t.end()
+	return t, nil
+}
+
+// EachLog calls f for each statement that PostgreSQL has logged, as ReadLog reads them.
+func EachLog(r io.Reader, database string, f func(Execution)) error {
 	b := bufio.NewReaderSize(r, 1<<16)
 	first, err := b.Peek(1)
 	if err != nil {
-		return nil, fmt.Errorf("read log: %w", err)
+		return fmt.Errorf("read log: %w", err)
 	}
 	next := csvEntries(b)
 	if first[0] == '{' {
@@ -81,14 +111,16 @@ func ReadLog(r io.Reader, database string, key recording.Key) (*Traffic, error) 
 	for {
 		e, err := next()
 		if errors.Is(err, io.EOF) {
-			t.end()
-			return t, nil
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read log: %w", err)
+			return fmt.Errorf("read log: %w", err)
 		}
-		if database == "" || e.Database == database {
-			t.entry(e)
+		if database != "" && e.Database != database {
+			continue
+		}
+		if x, ok := e.execution(); ok {
+			f(x)
 		}
 	}
 }
@@ -122,31 +154,41 @@ var (
 	parameter = regexp.MustCompile(`\$\d+ = (?:NULL|'((?:[^']|'')*)')`)
 )
 
-func (t *Traffic) entry(e entry) {
+// execution returns the execution that a line tells of, if it does.
+func (e *entry) execution() (Execution, bool) {
 	m := logged.FindStringSubmatch(e.Message)
 	if m == nil {
-		return
+		return Execution{}, false
 	}
-	ms, _ := strconv.ParseFloat(m[1], 64) // 0 if the log has no times
-	var params []recording.Value
+	x := Execution{Session: e.Session, Text: m[2]}
+	x.Time, _ = strconv.ParseFloat(m[1], 64) // 0 if the log has no times
 	if _, list, ok := strings.Cut(e.Detail, "arameters: "); ok {
 		for _, p := range parameter.FindAllStringSubmatch(list, -1) {
-			var v recording.Value
+			var v []byte
 			if strings.HasSuffix(p[0], "'") {
-				v = t.key.Text([]byte(strings.ReplaceAll(p[1], "''", "'")))
+				v = []byte(strings.ReplaceAll(p[1], "''", "'"))
 			}
-			params = append(params, v)
+			x.Params = append(x.Params, v)
 		}
 	}
-	t.add(e.Session, m[2], params, ms)
+	return x, true
 }
 
 // add counts one execution.
-func (t *Traffic) add(of, text string, params []recording.Value, ms float64) {
-	s := t.sessions[of]
+func (t *Traffic) add(x Execution) {
+	s := t.sessions[x.Session]
 	if s == nil {
 		s = &session{}
-		t.sessions[of] = s
+		t.sessions[x.Session] = s
+	}
+	text := x.Text
+	var params []recording.Value
+	for _, p := range x.Params {
+		var v recording.Value
+		if p != nil {
+			v = t.key.Text(p)
+		}
+		params = append(params, v)
 	}
 	var scan parser.Scanner
 	if !scan.Scan([]byte(text), parser.Options{}) {
@@ -173,7 +215,7 @@ func (t *Traffic) add(of, text string, params []recording.Value, ms float64) {
 		t.Statements = append(t.Statements, Statement{ID: id, Text: normal})
 	}
 	t.Statements[at].Calls++
-	t.Statements[at].Time += ms
+	t.Statements[at].Time += x.Time
 	for _, l := range scan.Literals {
 		v, ok := l.AppendValue(nil, []byte(text), parser.Options{})
 		if !ok {

@@ -55,3 +55,25 @@ func (t *Tree) Split(length int) []Span {
 
 // Span is a part of a text, in bytes.
 type Span struct{ Start, End int }
+
+// SplitStatements returns the statements of a text one by one, without the semicolons behind them, also if some of
+// them do not parse: those end at the next semicolon.
+func SplitStatements(text string) []string {
+	var out []string
+	if tree, err := ParseTree(text, Options{}); err == nil {
+		for _, s := range tree.Split(len(text)) {
+			out = append(out, text[s.Start:s.End])
+		}
+		return out
+	}
+	parts, err := pg_query.SplitWithScanner(text, true)
+	if err != nil {
+		return []string{text} // such as a string that does not end
+	}
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -105,6 +105,10 @@ type Plan struct {
 	// what is wrong.
 	Unread bool
 
+	// Missing is the name of a relation that the text reads or writes and that does not exist. The
+	// home shard reports it, unless Refusal does. Empty if there is none.
+	Missing string
+
 	// Waits says that the text is refused only because rows of a table are being moved between
 	// shards; another try after that may succeed.
 	Waits bool

@@ -9,7 +9,7 @@ func (p *Plan) Size() int64 {
 		return 0
 	}
 	const piece = 16 // overhead of one allocation
-	n := int64(unsafe.Sizeof(*p)) + piece
+	n := int64(unsafe.Sizeof(*p)) + piece + int64(len(p.Missing))
 	n += instancesSize(p.Instances)
 	if g := p.Generate; g != nil {
 		n += int64(unsafe.Sizeof(*g)) + 3*piece

@@ -450,6 +450,7 @@ func (a *analysis) decide() plan.Route {
 			a.why("%s is on the home shard", t.home[0])
 		} else {
 			a.why("%s does not exist, and the home shard says so", names(t.missing)[0])
+			a.out.Missing = writtenName(t.missing[0])
 		}
 		return plan.Home
 	case homely != "" || len(t.homely) > 0 || len(t.sequences) > 0 || t.catalog:
@@ -469,16 +470,21 @@ func (a *analysis) decide() plan.Route {
 	return plan.Any
 }
 
+// writtenName returns a relation's name as the text has it.
+func writtenName(rv *pg.RangeVar) string {
+	if rv.Schemaname != "" {
+		return rv.Schemaname + "." + rv.Relname
+	}
+	return rv.Relname
+}
+
 func (a *analysis) decideSharded(homely string) plan.Route {
 	t := &a.touched
 	switch {
 	case len(t.missing) > 0:
 		rv := t.missing[0]
-		name := rv.Relname
-		if rv.Schemaname != "" {
-			name = rv.Schemaname + "." + name
-		}
-		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
+		a.out.Missing = writtenName(rv)
+		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", a.out.Missing)
 		a.out.Refusal.Position = a.position(rv.Location)
 	case a.notes != nil && !a.notes.writes && (len(t.home) > 0 || homely != "" || t.temporary != "" || len(t.sequences) > 0 || t.advisory):
 		// The query is put together on the home shard, which has these tables and functions.

@@ -37,7 +37,10 @@ would write on, and how hot the hottest value is: SELECT weft.record('10min'). L
 same. Without, the statistics of rows stand in for them.
 
 On a cluster the user must be a superuser or a member of pg_read_all_stats to see
-all statements. Passwords are taken from PGPASSWORD or ~/.pgpass, as psql does.`,
+all statements. Passwords are taken from PGPASSWORD or ~/.pgpass, as psql does.
+
+Afterwards, from the same inputs: weft check --schema says what tables lack before they
+can be declared, and weft plan --file where each statement goes.`,
 		Example: `  weft advise -c weft.yaml --database app
   weft advise -c weft.yaml --database app -U postgres --shards 8 --json
   weft advise --from postgres://postgres@db.example/app --shards 8
@@ -51,10 +54,8 @@ all statements. Passwords are taken from PGPASSWORD or ~/.pgpass, as psql does.`
 	a.src.flags(cmd)
 	f.StringVar(&a.database, "database", "", "database of the cluster (default: the user's name)")
 	f.StringVarP(&a.role, "user", "U", "", "user to log in as (default: yours)")
-	f.StringVar(&a.from, "from", "", "URL of a PostgreSQL database that is not sharded yet, instead of a cluster")
 	f.StringVar(&a.schema, "schema", "", "file with the schema, instead of a server")
-	f.StringVar(&a.log, "log", "", "PostgreSQL's log with the statements, as jsonlog or csvlog")
-	f.StringVar(&a.statements, "statements", "", "file with statements as SQL")
+	a.flags(f, "statements")
 	f.IntVar(&a.shards, "shards", 0, "how many shards there are to be (default: as many as the cluster has)")
 	f.BoolVar(&a.asJSON, "json", false, "print JSON")
 	return cmd
@@ -62,17 +63,17 @@ all statements. Passwords are taken from PGPASSWORD or ~/.pgpass, as psql does.`
 
 // advising is one run of the command.
 type advising struct {
-	src                           source
-	database, role                string
-	from, schema, log, statements string
-	shards                        int
-	asJSON                        bool
+	workload
+	src                    source
+	database, role, schema string
+	shards                 int
+	asJSON                 bool
 }
 
 // maxShards bounds --shards: a cluster has no more buckets at first.
 const maxShards = directory.DefaultBucketCount
 
-func (a *advising) check() error {
+func (a *advising) valid() error {
 	live := a.src.config != "" || len(a.src.etcd) > 0 || a.src.cluster != ""
 	switch {
 	case live && (a.from != "" || a.schema != ""):
@@ -81,11 +82,11 @@ func (a *advising) check() error {
 		return errors.New("--from already has a schema: leave out --schema")
 	case !live && a.from == "" && a.schema == "":
 		return errors.New("which application? give --config weft.yaml, --from postgres://… or --schema dump.sql")
-	case live && (a.log != "" || a.statements != ""):
+	case live && (a.log != "" || a.file != ""):
 		return errors.New("a cluster has statements of its own: leave out --log and --statements")
-	case a.log != "" && a.statements != "":
+	case a.log != "" && a.file != "":
 		return errors.New("--log or --statements: give one of them")
-	case a.schema != "" && a.log == "" && a.statements == "":
+	case a.schema != "" && a.log == "" && a.file == "":
 		return errors.New("which statements? give --log or --statements beside --schema")
 	case !live && a.shards == 0:
 		return errors.New("how many shards? give --shards")
@@ -96,7 +97,7 @@ func (a *advising) check() error {
 }
 
 func (a *advising) run(cmd *cobra.Command) error {
-	if err := a.check(); err != nil {
+	if err := a.valid(); err != nil {
 		return &usageError{err}
 	}
 	in, err := a.input(cmd)
@@ -107,7 +108,7 @@ func (a *advising) run(cmd *cobra.Command) error {
 	switch {
 	case errors.Is(err, advise.ErrNoStatements) && a.from == "" && a.schema == "":
 		return fmt.Errorf("%w in weft.statements: let the application work through weft for a while; a user who is neither superuser nor member of pg_read_all_stats sees its own statements only", err)
-	case errors.Is(err, advise.ErrNoStatements) && a.from != "" && a.log == "" && a.statements == "":
+	case errors.Is(err, advise.ErrNoStatements) && a.from != "" && a.log == "" && a.file == "":
 		return fmt.Errorf("%w in pg_stat_statements: it counts from its installation on, and shows others' statements to superusers and members of pg_read_all_stats only", err)
 	case err != nil:
 		return err

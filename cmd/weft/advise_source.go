@@ -40,8 +40,8 @@ func (a *advising) fromFile(in *advise.Input) error {
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand ends the process instead
 	var t *advise.Traffic
 	file := a.log
-	if a.statements != "" {
-		file = a.statements
+	if a.file != "" {
+		file = a.file
 		text, err := readText(file)
 		if err != nil {
 			return err
@@ -70,9 +70,9 @@ func (a *advising) fromFile(in *advise.Input) error {
 func (a *advising) fromServer(ctx context.Context) (*advise.Input, error) {
 	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
 	defer cancel()
-	conn, err := pgconn.Connect(ctx, a.from)
+	conn, err := a.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("--from: %w", err)
+		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	in := &advise.Input{Shards: a.shards}
@@ -81,7 +81,7 @@ func (a *advising) fromServer(ctx context.Context) (*advise.Input, error) {
 		return nil, err
 	}
 	in.Tables = stats
-	if a.log != "" || a.statements != "" {
+	if a.log != "" || a.file != "" {
 		if a.database == "" {
 			a.database = in.Database
 		}

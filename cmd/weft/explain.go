@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"weft/executor"
@@ -12,6 +11,7 @@ import (
 	"weft/parser"
 	"weft/plan"
 	"weft/planner"
+	"weft/survey"
 )
 
 // print writes the plan of a text and the shards it visits.
@@ -22,9 +22,12 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	if len(params) > 0 && len(params) != len(p.Params) {
 		return &usageError{fmt.Errorf("the statement has %d parameters, and --param is given %d times", len(p.Params), len(params))}
 	}
+	if p.Missing != "" {
+		return fmt.Errorf("relation %q does not exist: names are looked for in %s (--search-path)", p.Missing, strings.Join(e.env.Path, ", "))
+	}
 	args := &executor.Args{
 		Text: []byte(text), Literals: scan.Literals, Options: e.env.Options,
-		Params: executor.TextParams(values(params)), Generated: samples(p),
+		Params: executor.TextParams(values(params)), Generated: survey.Samples(p),
 	}
 	head := *p
 	if p.Gather() != nil {
@@ -180,22 +183,6 @@ func generatedKey(p *plan.Plan) bool {
 	found := false
 	sources(p, func(s plan.Source) { found = found || s.Kind == plan.Generated })
 	return found
-}
-
-// samples stand for the values that weft would supply.
-func samples(p *plan.Plan) [][]byte {
-	if p.Generate == nil {
-		return nil
-	}
-	var out [][]byte
-	for i, v := range p.Generate.Values {
-		if v.Sequence == "" {
-			out = append(out, fmt.Appendf(nil, "00000000-0000-4000-8000-%012d", i+1))
-			continue
-		}
-		out = append(out, strconv.AppendInt(nil, int64(i+1), 10))
-	}
-	return out
 }
 
 func values(params []string) [][]byte {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -131,12 +130,7 @@ type following struct {
 }
 
 func follow(conn *pgx.Conn, out io.Writer) *following {
-	f := &following{conn: conn, out: out}
-	if file, ok := out.(*os.File); ok {
-		info, err := file.Stat()
-		f.line = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return f
+	return &following{conn: conn, out: out, line: isTerminal(out)}
 }
 
 // progress is what some jobs have done together.

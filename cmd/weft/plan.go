@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/user"
@@ -19,64 +20,65 @@ import (
 	"weft/planner"
 )
 
+// planning is one run of the command.
+type planning struct {
+	src                    source
+	work                   workload
+	schema, database, role string
+	path, params           []string
+	asJSON                 bool
+}
+
 func planCommand() *cobra.Command {
-	var (
-		src      source
-		schema   string
-		database string
-		role     string
-		path     []string
-		params   []string
-	)
+	var p planning
 	cmd := &cobra.Command{
-		Use:   "plan SQL",
-		Short: "Show where a statement goes and why",
+		Use:   "plan [SQL]",
+		Short: "Show where a statement goes and why, or how many of an application's go where",
 		Long: `Print the plan of a statement: its route, the shards it visits and what led
-there. The statement is not run.
+there. The statement is not run. A statement that names a table that is not there is
+an error.
 
 From a running cluster the declarations come from the directory and the schema
 from the home shard, as the user whose statement it is; its password is taken
 from PGPASSWORD or ~/.pgpass, as psql does. Offline, both come from files: what
 pg_dump --schema-only wrote, and a cluster.yaml with shards and tables.
 
-Parameters are given in the order of $1, $2, … as text; the word NULL is NULL.`,
+Parameters are given in the order of $1, $2, … as text; the word NULL is NULL.
+
+Many statements at once, none of which is run:
+  --file FILE   SQL, one statement after the other
+  --log FILE    PostgreSQL's log of statements (jsonlog or csvlog)
+  --from URL    pg_stat_statements of a PostgreSQL from version 13 on, which is only read; without
+                --schema and --config its schema is taken, too
+
+Each statement gets a line: whether it runs on one shard, visits several or is
+refused. Statements that differ in literals only are one. The summary counts
+statements, calls and, where known, time. A parameter without a value is a
+value that is not known: rows that it alone is the key of are on one shard. Statements that
+do not parse are listed. The exit status is 1 if a statement of a file names a table
+that is not there.
+
+weft advise finds the keys to declare, from the same statements; weft check --schema
+says what the tables lack.`,
 		Example: `  weft plan -c weft.yaml --database app "SELECT * FROM orders WHERE customer_id = 42"
   weft plan -c weft.yaml --database app --param 42 "DELETE FROM orders WHERE customer_id = $1"
-  weft plan --schema dump.sql --cluster cluster.yaml "SELECT count(*) FROM orders"`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return &usageError{fmt.Errorf("want one statement, in quotes, got %d words", len(args))}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var (
-				e   *explainer
-				err error
-			)
-			if schema != "" {
-				e, err = offline(schema, src, database)
-			} else {
-				e, err = online(cmd.Context(), src, database, role)
-			}
-			if err != nil {
-				return err
-			}
-			if len(path) > 0 {
-				e.env.Path = append([]string{"pg_catalog"}, path...)
-			}
-			return e.print(cmd.OutOrStdout(), args[0], params)
-		},
+  weft plan --schema dump.sql --cluster cluster.yaml "SELECT count(*) FROM orders"
+  weft plan --schema dump.sql --cluster cluster.yaml --file statements.sql
+  weft plan --cluster cluster.yaml --from postgres://postgres@db.example/app
+  weft plan -c weft.yaml --database app --log postgresql.json --json`,
+		RunE: p.run,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	src.flags(cmd)
-	f.Lookup("cluster").Usage = "name of the cluster, beside --etcd (default " + config.Default().Cluster + "); cluster.yaml, beside --schema"
-	f.StringVar(&database, "database", "", "database the statement is for (default: the user's name; offline the only one there is)")
-	f.StringVarP(&role, "user", "U", "", "user whose statement it is (default: yours)")
-	f.StringVar(&schema, "schema", "", "file with the schema, instead of a running cluster")
-	f.StringSliceVar(&path, "search-path", nil, "schemas to look for names in (default: the user's; offline public)")
-	f.StringArrayVar(&params, "param", nil, "value of the next parameter; repeat it for each")
+	p.src.flags(cmd)
+	f.Lookup("cluster").Usage = "name of the cluster, beside --etcd (default " + config.Default().Cluster + "); cluster.yaml, beside --schema and --from"
+	f.StringVar(&p.database, "database", "", "database the statement is for (default: the user's name; offline the only one there is)")
+	f.StringVarP(&p.role, "user", "U", "", "user whose statement it is (default: yours)")
+	f.StringVar(&p.schema, "schema", "", "file with the schema, instead of a running cluster")
+	f.StringSliceVar(&p.path, "search-path", nil, "schemas to look for names in (default: the user's; offline public)")
+	f.StringArrayVar(&p.params, "param", nil, "value of the next parameter; repeat it for each")
+	p.work.flags(f, "file")
+	f.BoolVar(&p.asJSON, "json", false, "print JSON, of many statements")
 	return cmd
 }
 
@@ -94,20 +96,12 @@ func newExplainer(snap *directory.Snapshot, schema *catalog.Schema, database str
 }
 
 // offline takes cluster and schema from files.
-func offline(schemaFile string, src source, database string) (*explainer, error) {
+func offline(schemaFile string, src source, database string, warn io.Writer) (*explainer, error) {
 	switch {
 	case src.config != "" || len(src.etcd) > 0:
 		return nil, &usageError{errors.New("--schema is for planning without a cluster: leave out --config and --etcd")}
 	case src.cluster == "":
 		return nil, &usageError{errors.New("which cluster? give --cluster cluster.yaml beside --schema")}
-	}
-	want, err := config.LoadCluster(src.cluster)
-	if err != nil {
-		return nil, err
-	}
-	snap, err := want.Merge(nil, false)
-	if err != nil {
-		return nil, err
 	}
 	text, err := os.ReadFile(schemaFile)
 	if err != nil {
@@ -117,17 +111,34 @@ func offline(schemaFile string, src source, database string) (*explainer, error)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", schemaFile, err)
 	}
+	return declared(schema, src.cluster, database, warn)
+}
+
+// declared declares the tables of a cluster.yaml in thought. What would keep a table from being
+// declared is an error, or told to warn if that is not nil.
+func declared(schema *catalog.Schema, file, database string, warn io.Writer) (*explainer, error) {
+	want, err := config.LoadCluster(file)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := want.Merge(nil, false)
+	if err != nil {
+		return nil, err
+	}
 	if err := declare(snap, want); err != nil {
-		return nil, fmt.Errorf("%s: %w", src.cluster, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if database, err = onlyDatabase(snap, database); err != nil {
 		return nil, err
 	}
 	if err := complete(snap, schema, database); err != nil {
-		return nil, fmt.Errorf("%s: %w", src.cluster, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := admissible(snap, schema, database); err != nil {
-		return nil, fmt.Errorf("%s: %w", src.cluster, err)
+		if warn == nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		fmt.Fprintf(warn, "warning: %s: %s\n", file, oneLine(err))
 	}
 	return newExplainer(snap, schema, database, []string{"pg_catalog", "public"}), nil
 }

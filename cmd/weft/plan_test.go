@@ -47,11 +47,6 @@ keyed
   '1' is 42
 visits a
 `},
-	{"SELECT * FROM ordres WHERE customer_id = 42", nil, `
-home
-  because ordres does not exist, and the home shard says so
-visits a
-`},
 	{"SELECT * FROM orders WHERE customer_id = $1", nil, `
 keyed
   orders: customer_id = $1::bigint
@@ -177,6 +172,12 @@ func TestPlanExplains(t *testing.T) {
 			t.Errorf("%s: %v", test.text, err)
 		} else if got := "\n" + out.String(); got != test.want {
 			t.Errorf("%s %v: printed%swant%s", test.text, test.params, got, test.want)
+		}
+	}
+	for _, text := range []string{"SELECT * FROM ordres WHERE customer_id = 42", "SELECT * FROM orders o JOIN ordres USING (customer_id)", "DELETE FROM ordres"} {
+		var out bytes.Buffer
+		if err := e.print(&out, text, nil); err == nil || !strings.Contains(err.Error(), `relation "ordres" does not exist`) || out.Len() > 0 {
+			t.Errorf("%s: %v\n%s", text, err, out.String())
 		}
 	}
 	var out bytes.Buffer
