@@ -28,8 +28,8 @@ func (s *Shard) settings(m *member) ([]byte, error) {
 			delete(all, name)
 		}
 	}
-	// In the data directory: a path of a socket may have at most about 100 bytes.
-	all["unix_socket_directories"] = "."
+	// No sockets: a path of one may have at most about 100 bytes, and pg_rewind fails to copy one that is in the data directory.
+	all["unix_socket_directories"] = ""
 	user := map[string]any{"username": m.cfg.User}
 	type object = map[string]any
 	return json.MarshalIndent(object{
@@ -41,7 +41,7 @@ func (s *Shard) settings(m *member) ([]byte, error) {
 		"bootstrap": object{"dcs": object{
 			"ttl":                   20,
 			"loop_wait":             1,
-			"retry_timeout":         3,
+			"retry_timeout":         5,
 			"primary_start_timeout": 0,
 			"failsafe_mode":         true,
 			"synchronous_mode":      !s.cfg.Async,
@@ -60,7 +60,9 @@ func (s *Shard) settings(m *member) ([]byte, error) {
 			"authentication":  object{"superuser": user, "replication": user, "rewind": user},
 			"parameters":      all,
 			"basebackup":      []any{object{"checkpoint": "fast"}},
-			"pg_hba":          []string{"host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
+			// A directory that pg_rewind has left half done is of no use: Patroni copies the primary instead.
+			"remove_data_directory_on_rewind_failure": true,
+			"pg_hba": []string{"host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
 		},
 	}, "", "  ")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,6 +65,17 @@ func TestShard(t *testing.T) {
 	first := primary(t, s)
 	if first.Dir != cfg.Servers[0].Dir {
 		t.Errorf("the first primary is in %s", first.Dir)
+	}
+	for _, c := range cfg.Servers {
+		files, err := os.ReadDir(c.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.Type()&os.ModeSocket != 0 {
+				t.Errorf("%s has the socket %s, which pg_rewind fails to copy", c.Dir, f.Name())
+			}
+		}
 	}
 	ask(t, s, "create table t (id int)")
 	for i, order := range []string{supervisor.Kill, supervisor.Switch} {
