@@ -36,6 +36,7 @@ type Judge struct {
 	// attached is how far the standby has flushed that is furthest behind of those that the primary knows, 0 if none was attached in this generation.
 	attached LSN
 	behind   behind
+	passages []passage // the oldest first
 }
 
 // server is what Judge knows of one server.
@@ -73,7 +74,7 @@ func (j *Judge) Know(g Generation, now time.Time) {
 		g.Timeline = max(g.Timeline, j.known.Timeline)
 		j.known = g
 	case g.Foreign(j.known):
-		j.known, j.primary, j.lag = g, "", Lag{}
+		j.known, j.primary, j.lag, j.passages = g, "", Lag{}, nil
 	case g.Above(j.known):
 		j.known = g
 	case g.Timeline == j.known.Timeline && j.known.Fork == 0:
@@ -89,7 +90,7 @@ func (j *Judge) Heed(r Ruling, g Generation, now time.Time) {
 		return
 	}
 	j.ruling, j.known = r, g
-	j.primary, j.led, j.lag = "", Generation{}, Lag{}
+	j.primary, j.led, j.lag, j.passages = "", Generation{}, Lag{}, nil
 	j.attached, j.behind = 0, behind{}
 	for i := range j.servers {
 		j.servers[i].flushed = 0
@@ -144,7 +145,7 @@ func (j *Judge) lookBehind(now time.Time) {
 
 // View returns what is known now.
 func (j *Judge) View(now time.Time) *View {
-	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Ruling: j.ruling, Fence: j.fence, Horizon: j.behind.horizon(now, &j.lag)}
+	v := &View{State: j.state, Since: j.since, Primary: j.primary, Generation: j.known, Ruling: j.ruling, Fence: j.fence, Horizon: j.behind.horizon(now, &j.lag), passages: j.passages}
 	for i := range j.servers {
 		s := &j.servers[i]
 		out := Server{Address: s.address, Role: s.role, Since: s.since, Seen: s.seen}
@@ -251,6 +252,9 @@ func (j *Judge) top() []*server {
 func (j *Judge) accept(s *server) {
 	g := s.seen.Generation
 	if g.Above(j.led) { // the directory may have been told of the generation before
+		if j.led.Timeline != 0 {
+			j.passages = pass(j.passages, j.led, g, s.seen.Parent, &j.lag)
+		}
 		j.lag.Fork(g.Fork)
 		j.attached, j.behind = 0, behind{}
 		for i := range j.servers {

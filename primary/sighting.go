@@ -55,6 +55,8 @@ type Sighting struct {
 	// The rest is what the server has answered, and zero for other kinds than Standby and Primary.
 
 	Generation Generation
+	// Parent is the timeline that a primary's one has left. 0: not known, or the first timeline.
+	Parent uint32
 	// LSN is how far a primary has written, or a standby has replayed. Received is how far a standby has received.
 	LSN, Received LSN
 	// ReplayedAt is when the last transaction was committed that a standby has replayed, and Clock is the time now: both
@@ -133,20 +135,20 @@ func HistorySQL(timeline uint32) string {
 	return fmt.Sprintf("SELECT pg_catalog.pg_read_file('pg_wal/%08X.history', 0, 1000000, true)", timeline)
 }
 
-// ReadFork returns the LSN at which a timeline left its parent, from the timeline's history: the last line tells. It returns 0 if the text
+// ReadFork returns the LSN at which a timeline left its parent, and the parent, from the timeline's history: the last line tells. It returns 0 if the text
 // does not tell.
-func ReadFork(history string) LSN {
-	var fork LSN
+func ReadFork(history string) (fork LSN, parent uint32) {
 	for line := range strings.Lines(history) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
 		if l, err := ParseLSN(fields[1]); err == nil {
-			fork = l
+			n, _ := strconv.ParseUint(fields[0], 10, 32)
+			fork, parent = l, uint32(n)
 		}
 	}
-	return fork
+	return fork, parent
 }
 
 // Failed returns the sighting of a server that could not be asked.

@@ -33,14 +33,18 @@ func TestReadSighting(t *testing.T) {
 }
 
 func TestReadFork(t *testing.T) {
-	for history, want := range map[string]LSN{
-		"": 0,
-		"1\t0/60002A8\tno recovery target specified\n":                          0x60002A8,
-		"1\t0/60002A8\tno recovery target specified\n\n2\t0/70000A0\tbefore…\n": 0x70000A0,
-		"# comment\n\n": 0,
+	type fork struct {
+		at     LSN
+		parent uint32
+	}
+	for history, want := range map[string]fork{
+		"": {},
+		"1\t0/60002A8\tno recovery target specified\n":                          {0x60002A8, 1},
+		"1\t0/60002A8\tno recovery target specified\n\n2\t0/70000A0\tbefore…\n": {0x70000A0, 2},
+		"# comment\n\n": {},
 	} {
-		if got := ReadFork(history); got != want {
-			t.Errorf("%q: %s", history, got)
+		if at, parent := ReadFork(history); at != want.at || parent != want.parent {
+			t.Errorf("%q: %s, %d", history, at, parent)
 		}
 	}
 	if sql := HistorySQL(0x1F); sql != "SELECT pg_catalog.pg_read_file('pg_wal/0000001F.history', 0, 1000000, true)" {

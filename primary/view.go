@@ -64,6 +64,8 @@ type View struct {
 	Horizon Horizon
 	// Servers are in the order of the shard's hosts.
 	Servers []Server
+
+	passages []passage // the oldest first
 }
 
 // Server is what is known of one server.

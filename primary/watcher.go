@@ -86,8 +86,9 @@ type watch struct {
 	// The rest belongs to the goroutine of the watch.
 
 	conn Conn
-	// fork is where a timeline of the server began. forkOf is the timeline, 0 if none was asked for.
+	// fork is where a timeline of the server began, and parent is the one that it left. forkOf is the timeline, 0 if none was asked for.
 	fork   LSN
+	parent uint32
 	forkOf uint32
 }
 
@@ -394,25 +395,25 @@ func (s *watch) ask(ctx context.Context, patience time.Duration) (Sighting, erro
 	}
 	seen, err := ReadSighting(rows)
 	if err == nil && seen.Kind == Primary && seen.Generation.Timeline > 1 {
-		seen.Generation.Fork = s.forkAt(ctx, seen.Generation.Timeline)
+		seen.Generation.Fork, seen.Parent = s.forkAt(ctx, seen.Generation.Timeline)
 	}
 	return seen, err
 }
 
-// forkAt returns where a timeline of the server began, 0 if the server does not tell. It asks once for each timeline.
-func (s *watch) forkAt(ctx context.Context, timeline uint32) LSN {
+// forkAt returns where a timeline of the server began, and which one it left, 0 if the server does not tell. It asks once for each timeline.
+func (s *watch) forkAt(ctx context.Context, timeline uint32) (fork LSN, parent uint32) {
 	if s.forkOf == timeline {
-		return s.fork
+		return s.fork, s.parent
 	}
 	rows, err := s.conn.Ask(ctx, HistorySQL(timeline))
 	if err != nil && kindOf(err) != Unable {
-		return 0 // the connection is lost, and the next probe tells
+		return 0, 0 // the connection is lost, and the next probe tells
 	}
-	s.fork, s.forkOf = 0, timeline
+	s.fork, s.parent, s.forkOf = 0, 0, timeline
 	if err == nil && len(rows) == 1 && len(rows[0]) == 1 {
-		s.fork = ReadFork(rows[0][0])
+		s.fork, s.parent = ReadFork(rows[0][0])
 	}
-	return s.fork
+	return s.fork, s.parent
 }
 
 // hangUp closes the connection.

@@ -24,7 +24,7 @@ func (s *Servers) Sight(ctx context.Context, shard *directory.Shard, address str
 	}
 	// A role that may not read files of the server does not learn the fork. The address tells servers apart all the same.
 	if rows, err := exec(ctx, c, primary.HistorySQL(seen.Generation.Timeline)); err == nil && len(rows) == 1 && len(rows[0]) == 1 {
-		seen.Generation.Fork = primary.ReadFork(rows[0][0])
+		seen.Generation.Fork, _ = primary.ReadFork(rows[0][0])
 	}
 	return seen, nil
 }

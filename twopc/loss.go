@@ -2,8 +2,8 @@ package twopc
 
 import "sync"
 
-// losses remembers which losses were reported, so that each is said once.
-type losses struct {
+// Losses remembers which losses were reported, so that each is said once.
+type Losses struct {
 	mu       sync.Mutex
 	reported map[string]bool
 }
@@ -12,7 +12,7 @@ type losses struct {
 const maxLosses = 10_000
 
 // first reports whether a prepared transaction is reported for the first time.
-func (l *losses) first(gid string) bool {
+func (l *Losses) first(gid string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reported[gid] {
@@ -25,9 +25,9 @@ func (l *losses) first(gid string) bool {
 	return true
 }
 
-// reportLoss says that a shard may have lost its part of a committed transaction, once.
+// reportLoss says that a shard may have lost its part of a committed transaction, unless that was said.
 func (r *Resolver) reportLoss(gid string, m Member, now string) {
-	if r.losses.first(gid) {
+	if r.Losses == nil || r.Losses.first(gid) {
 		r.Log.Error("a shard may have lost its part of a committed transaction: it is not the server that prepared it",
 			"shard", m.Shard, "gid", gid, "prepared on", m.Server, "now", now)
 	}

@@ -10,7 +10,7 @@ import (
 // A loss is said once.
 func TestLossIsSaidOnce(t *testing.T) {
 	var b bytes.Buffer
-	r := &Resolver{Log: slog.New(slog.NewTextHandler(&b, nil))}
+	r := &Resolver{Log: slog.New(slog.NewTextHandler(&b, nil)), Losses: &Losses{}}
 	for _, gid := range []string{"a", "b", "a", "b"} {
 		r.reportLoss(gid, Member{Shard: "s", Server: "1/1"}, "1/2")
 	}
@@ -18,10 +18,10 @@ func TestLossIsSaidOnce(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, &b)
 	}
 	for i := range maxLosses {
-		r.losses.first(strings.Repeat("x", i%7) + string(rune(i)))
+		r.Losses.first(strings.Repeat("x", i%7) + string(rune(i)))
 	}
-	if len(r.losses.reported) > maxLosses {
-		t.Errorf("%d are remembered", len(r.losses.reported))
+	if len(r.Losses.reported) > maxLosses {
+		t.Errorf("%d are remembered", len(r.Losses.reported))
 	}
 }
 

@@ -36,8 +36,8 @@ type Resolver struct {
 	StopAt func(Point)
 	// Kept reports whether no failover of a participant takes back what its server has answered, but not what began it. Nil: none does.
 	Kept func(shard, server string, began, answered time.Time) bool
-
-	losses losses
+	// Losses are those that were reported. Resolvers of one proxy share it. Nil: each loss is reported whenever it is met.
+	Losses *Losses
 }
 
 func (r *Resolver) stopAt(p Point) {

@@ -35,6 +35,7 @@ func (k *Keeper) kept(f *forget) bool {
 type forgets struct {
 	mu   sync.Mutex
 	keys map[place][]forget
+	held map[string]bool // the keys of those, and of those under way
 	n    int
 }
 
@@ -46,10 +47,19 @@ func (f *forgets) add(at place, keys ...forget) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.n >= maxForgets {
+		for i := range keys {
+			delete(f.held, keys[i].key)
+		}
 		return
 	}
 	if f.keys == nil {
 		f.keys = map[place][]forget{}
+	}
+	if f.held == nil {
+		f.held = map[string]bool{}
+	}
+	for i := range keys {
+		f.held[keys[i].key] = true
 	}
 	f.keys[at] = append(f.keys[at], keys...)
 	f.n += len(keys)
@@ -63,6 +73,22 @@ func (f *forgets) take() map[place][]forget {
 	return keys
 }
 
+// has reports whether a decision waits for its deletion: sweeping leaves it alone.
+func (f *forgets) has(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[key]
+}
+
+// drop says that decisions are deleted, or left to sweeping.
+func (f *forgets) drop(keys []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, key := range keys {
+		delete(f.held, key)
+	}
+}
+
 // forgetPatience is how long a decision waits for the standbys of its participants before it is left to sweeping: a participant may have failed over.
 const forgetPatience = time.Minute
 
@@ -73,35 +99,44 @@ const forgetBatch = 500
 // are found by sweeping.
 func (k *Keeper) forgetAll(ctx context.Context) {
 	for at, list := range k.forgets.take() {
-		var keys []string
+		var keys, left []string
 		var needed []forget
 		for i := range list {
 			switch f := &list[i]; {
 			case k.kept(f):
 				keys = append(keys, f.key)
-			case time.Since(f.settled) < forgetPatience: // else sweeping sees to it
+			case time.Since(f.settled) < forgetPatience:
 				needed = append(needed, *f)
+			default:
+				left = append(left, f.key)
 			}
 		}
+		k.forgets.drop(left)
 		if len(needed) > 0 {
 			k.forgets.add(at, needed...)
 		}
 		if len(keys) == 0 {
 			continue
 		}
-		k.stopAt(twopc.BeforeForget)
-		c, err := k.cfg.Dial(ctx, at.shard, at.database)
-		if err != nil {
-			continue
-		}
-		stop := context.AfterFunc(ctx, c.Interrupt)
-		for batch := range slices.Chunk(keys, forgetBatch) {
-			if _, err = c.Exec(twopc.ForgetSQL(batch)); err != nil {
-				break
-			}
-		}
-		stop()
-		c.Terminate()
-		k.stopAt(twopc.AfterForget)
+		k.delete(ctx, at, keys)
+		k.forgets.drop(keys)
 	}
+}
+
+// delete deletes decisions.
+func (k *Keeper) delete(ctx context.Context, at place, keys []string) {
+	k.stopAt(twopc.BeforeForget)
+	c, err := k.cfg.Dial(ctx, at.shard, at.database)
+	if err != nil {
+		return
+	}
+	stop := context.AfterFunc(ctx, c.Interrupt)
+	for batch := range slices.Chunk(keys, forgetBatch) {
+		if _, err = c.Exec(twopc.ForgetSQL(batch)); err != nil {
+			break
+		}
+	}
+	stop()
+	c.Terminate()
+	k.stopAt(twopc.AfterForget)
 }

@@ -63,6 +63,7 @@ type Keeper struct {
 	hands   hands
 	forgets forgets
 	doubts  doubts
+	losses  twopc.Losses
 	// unable are the shards known not to prepare transactions, checked the shards that have
 	// been asked, both by name.
 	unable  sync.Map
@@ -74,7 +75,7 @@ func New(cfg Config) *Keeper { return &Keeper{cfg: cfg} }
 
 // Resolver returns a resolver for the cluster.
 func (k *Keeper) Resolver() *twopc.Resolver {
-	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept}
+	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept, Losses: &k.losses}
 }
 
 func (k *Keeper) stopAt(p twopc.Point) {

@@ -344,6 +344,12 @@ func TestSweepKeeps(t *testing.T) {
 		{"of another proxy, old", "", "p2", "70000", nil, true},
 		{"of a proxy that is gone", "", "p3", "2000", nil, true},
 		{"of a proxy that is gone, as far as is known", "", "p3", "2000", func(w *world) { w.unknown = errors.New("down") }, false},
+		{"standbys lack what was confirmed", "", "p1", "2000", func(w *world) {
+			w.cfg.Kept = func(_, _ string, _, _ time.Time) bool { return false }
+			n := name("p1", "aa")
+			w.Forget("a", "db", twopc.Decision{Key: n.Key(), Members: []twopc.Member{{Shard: "b", Server: "1/b"}}}, time.Now())
+			w.forgetAll(context.Background())
+		}, false},
 	} {
 		w := newWorld()
 		n := name(tc.proxy, "aa")

@@ -33,7 +33,7 @@ func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 		database := all[(round*sweepAtOnce+i)%len(all)]
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
 			n, ok := twopc.ParseName(d.Key)
-			return !ok || n.Incarnation == k.cfg.Proxy && k.hands.has(n.Nonce) || others(n.Incarnation, d.Age) || d.Announced && k.announced(ctx, d.Key)
+			return !ok || n.Incarnation == k.cfg.Proxy && (k.hands.has(n.Nonce) || k.forgets.has(d.Key)) || others(n.Incarnation, d.Age) || d.Announced && k.announced(ctx, d.Key)
 		})
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)

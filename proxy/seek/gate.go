@@ -2,7 +2,8 @@ package seek
 
 import (
 	"context"
-	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,7 +93,7 @@ func (s *Seeker) Away(shard string) bool {
 }
 
 // Kept reports whether no failover of a shard takes back what a server has answered, but not what began it: see primary.Horizon. Where the server is not
-// the shard's primary any more, or none is known, it reports false.
+// the shard's primary any more, the present one must be known to have what was answered. Where no primary is known, Kept reports false.
 func (s *Seeker) Kept(shard, server string, began, answered time.Time) bool {
 	w := s.find(shard)
 	if w == nil {
@@ -102,5 +103,13 @@ func (s *Seeker) Kept(shard, server string, began, answered time.Time) bool {
 	if v.State == primary.Unknown {
 		return true // servers cannot be asked
 	}
-	return v.State == primary.Steady && server == fmt.Sprintf("%s/%08X", v.Generation.System, v.Generation.Timeline) && v.Horizon.Keeps(began, answered)
+	if v.State != primary.Steady || !v.Horizon.Keeps(began, answered) {
+		return false
+	}
+	system, text, _ := strings.Cut(server, "/")
+	timeline, err := strconv.ParseUint(text, 16, 32)
+	if err != nil || system != v.Generation.System {
+		return false
+	}
+	return uint32(timeline) == v.Generation.Timeline || answered.Before(v.Survived(uint32(timeline)))
 }
