@@ -51,8 +51,9 @@ type InDoubt struct {
 	Name
 	Shard    string // where the transaction was found: its participant, or another shard of the same server
 	Database string
-	Owner    string // the role that prepared the transaction
-	Age      time.Duration
+	Owner    string        // the role that prepared the transaction
+	Age      time.Duration // by the clocks of servers, which may differ: negative ones, too
+	Known    time.Duration // for how long whoever resolves knows of the transaction
 	// Member is the participant as the decision lists it, for Finish. Zero: not known.
 	Member Member
 }
@@ -111,9 +112,9 @@ const (
 // lease has not run out.
 func (d InDoubt) Judge(ours, inHand, alive bool) Urgency {
 	switch {
-	case d.Age < askAfter || ours && inHand:
+	case max(d.Age, d.Known) < askAfter || ours && inHand:
 		return LetBe
-	case ours || !alive || d.Age >= forceAfter: // the owning session or proxy is gone
+	case ours || !alive || d.Known >= forceAfter: // the owning session or proxy is gone
 		return Force
 	}
 	return Ask

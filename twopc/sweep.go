@@ -33,7 +33,10 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 		for _, row := range rows {
 			d := ParseDecision(row[0], row[1])
 			ms, _ := strconv.ParseInt(row[2], 10, 64)
-			if d.Age = time.Duration(ms) * time.Millisecond; !keep(d) {
+			if d.Age = time.Duration(ms) * time.Millisecond; d.Age < 0 {
+				d.Age = unknownAge
+			}
+			if !keep(d) {
 				old = append(old, d)
 			}
 		}
@@ -57,14 +60,17 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 // sweepAge is how old a decision must be before a resolver looks at it.
 const sweepAge = 2 * time.Second
 
+// unknownAge is the age of a decision that was made by a server whose clock is ahead.
+const unknownAge = 24 * time.Hour
+
 // forgedSQL removes all rows that weft has not entered, whatever their name: any role may enter
 // rows, and rows without a proof mean nothing.
 const forgedSQL = "WITH gone AS (DELETE FROM weft.decision d USING weft.own o WHERE NOT " + genuine + " RETURNING d.gid) SELECT count(*), min(gid) FROM gone"
 
-// SweepSQL lists the decisions of a cluster that are older than sweepAge.
+// SweepSQL lists the decisions of a cluster that are older than sweepAge, or were made by a server whose clock is ahead of this one's.
 func SweepSQL(cluster string) string {
 	return fmt.Sprintf("SELECT d.gid, d.participants, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - d.decided))::bigint FROM weft.decision d, weft.own o "+
-		"WHERE "+genuine+" AND pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
+		"WHERE "+genuine+" AND pg_catalog.starts_with(d.gid, %s) AND d.decided NOT BETWEEN pg_catalog.clock_timestamp() - '%d ms'::interval AND pg_catalog.clock_timestamp() LIMIT 1000",
 		quote.Literal(Prefix(cluster)), sweepAge.Milliseconds())
 }
 

@@ -64,6 +64,8 @@ type Keeper struct {
 	forgets forgets
 	doubts  doubts
 	losses  twopc.Losses
+	// metPrepared and metDecided say since when prepared transactions and decisions are known.
+	metPrepared, metDecided acquaintances
 	// unable are the shards known not to prepare transactions, checked the shards that have
 	// been asked, both by name.
 	unable  sync.Map

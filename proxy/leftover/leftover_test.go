@@ -194,6 +194,10 @@ func TestResolve(t *testing.T) {
 		{"of a proxy that is gone", "p3", "2000", "f", nil, "ROLLBACK"},
 		{"of a proxy that hangs", "p2", "2000", "f", func(w *world) { w.hung = "p2" }, "ROLLBACK"},
 		{"without a directory", "p3", "2000", "t", func(w *world) { w.unknown = errors.New("down") }, "COMMIT"},
+		{"new, by a clock that is behind", "p3", "-3600000", "t", nil, ""},
+		{"by a clock that is behind", "p3", "-3600000", "t", func(w *world) {
+			w.metPrepared.meet(place{shard: "b"}, []string{name("p3", "aa").String()}, time.Now().Add(-2*time.Second))
+		}, "COMMIT"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld()
@@ -341,7 +345,13 @@ func TestSweepKeeps(t *testing.T) {
 		{"no participant", "", "p1", "2000", nil, true},
 		{"in hand", "", "p1", "2000", func(w *world) { w.Take("aa") }, false},
 		{"of another proxy", "", "p2", "50000", nil, false},
-		{"of another proxy, old", "", "p2", "70000", nil, true},
+		{"of another proxy, by a clock that is ahead", "", "p2", "3600000", nil, false},
+		{"of another proxy, by a clock that is behind", "", "p2", "-3600000", nil, false},
+		{"of another proxy, known for long", "", "p2", "2000", func(w *world) {
+			n := name("p2", "aa")
+			w.metDecided.meet(place{"a", "db"}, []string{n.Key()}, time.Now().Add(-twopc.KeptFor))
+		}, true},
+		{"by a clock that is behind", "", "p1", "-3600000", nil, true},
 		{"of a proxy that is gone", "", "p3", "2000", nil, true},
 		{"of a proxy that is gone, as far as is known", "", "p3", "2000", func(w *world) { w.unknown = errors.New("down") }, false},
 		{"standbys lack what was confirmed", "", "p1", "2000", func(w *world) {

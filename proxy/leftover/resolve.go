@@ -20,6 +20,7 @@ func (k *Keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 	found, err := k.findLeft(ctx, shard, in)
 	if err == nil {
 		k.doubts.set(shard, found, time.Now())
+		k.acquaint(shard, found, time.Now())
 	}
 	if err != nil || len(found) == 0 {
 		return // a shard that does not answer is the pool's business
@@ -40,6 +41,18 @@ func (k *Keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 	})
 	if err != nil && ctx.Err() == nil {
 		k.cfg.Log.Warn("transactions are in doubt", "shard", shard, "err", err)
+	}
+}
+
+// acquaint notes for how long each prepared transaction of a shard is known.
+func (k *Keeper) acquaint(shard string, found []twopc.InDoubt, now time.Time) {
+	gids := make([]string, len(found))
+	for i := range found {
+		gids[i] = found[i].GID()
+	}
+	since := k.metPrepared.meet(place{shard: shard}, gids, now)
+	for i := range found {
+		found[i].Known = now.Sub(since[gids[i]])
 	}
 }
 

@@ -20,8 +20,8 @@ func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 	k.cfg.Guard(ctx, shard, all)
 	var live map[string]bool
 	// others reports whether another proxy that is alive sees to a decision.
-	others := func(proxy string, age time.Duration) bool {
-		if proxy == k.cfg.Proxy || age >= twopc.KeptFor {
+	others := func(proxy string, known time.Duration) bool {
+		if proxy == k.cfg.Proxy || known >= twopc.KeptFor {
 			return false
 		}
 		if live == nil {
@@ -31,10 +31,13 @@ func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 	}
 	for i := range min(len(all), sweepAtOnce) {
 		database := all[(round*sweepAtOnce+i)%len(all)]
+		at, now, keys := place{shard, database}, time.Now(), []string(nil)
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
+			keys = append(keys, d.Key)
 			n, ok := twopc.ParseName(d.Key)
-			return !ok || n.Incarnation == k.cfg.Proxy && (k.hands.has(n.Nonce) || k.forgets.has(d.Key)) || others(n.Incarnation, d.Age) || d.Announced && k.announced(ctx, d.Key)
+			return !ok || n.Incarnation == k.cfg.Proxy && (k.hands.has(n.Nonce) || k.forgets.has(d.Key)) || others(n.Incarnation, now.Sub(k.metDecided.known(at, d.Key, now))) || d.Announced && k.announced(ctx, d.Key)
 		})
+		k.metDecided.meet(at, keys, now)
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
 		}
