@@ -50,7 +50,7 @@ func (lk *lookups) installLookups() error {
 		if _, err := lk.s.srv.keeper.owns.Ensure(lk.s.srv.ctx, name, lk.s.db.Name); err != nil {
 			return err
 		}
-		if err := schema.InstallLookups(lk.s.srv.ctx, dialer{lk.s.srv}, name, lk.s.db.Name, lk.s.srv.cfg.ServiceUser); err != nil {
+		if err := schema.InstallLookups(lk.s.srv.ctx, dialer{srv: lk.s.srv}, name, lk.s.db.Name, lk.s.srv.cfg.ServiceUser); err != nil {
 			return err
 		}
 	}

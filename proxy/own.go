@@ -14,7 +14,7 @@ func newOwns(s *Server) *own.Tables {
 	return own.New(own.Config{
 		Log: s.log, Turn: s.register.turn,
 		Install: func(ctx context.Context, shard, database string) (*schema.Own, error) {
-			return schema.Install(ctx, dialer{s}, s.cfg.Snapshot().Cluster, shard, database, s.cfg.ServiceUser)
+			return schema.Install(ctx, dialer{srv: s, atOnce: true}, s.cfg.Snapshot().Cluster, shard, database, s.cfg.ServiceUser)
 		},
 		Unable: func(shard string) { s.left.WarnUnable(shard) },
 	})

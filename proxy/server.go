@@ -118,7 +118,7 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.floors, s.keeper.durable = newFloors(s), newDurable(s)
 	s.keeper.failovers = newFailovers(s)
 	s.sequences = sequence.New(source{s}, sequence.Config{})
-	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Keeps.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
+	s.mover = schema.New(schema.Config{Shards: dialer{srv: s}, Directory: cfg.Directory, Entries: cfg.Keeps.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.keeper.vigil = newVigil(s)
 	s.left = newLeftover(s)
 	s.moving.jobs = newJobs(s)

@@ -25,11 +25,7 @@ func (s *Server) dialService(ctx context.Context, shard, database string) (twopc
 
 // awaitService is dialService, but waits while the shard has no primary: for work that a client waits for.
 func (s *Server) awaitService(ctx context.Context, shard, database string) (*pool.Spare, error) {
-	spec, ok := s.cfg.Snapshot().Server(shard)
-	if !ok {
-		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
-	}
-	return s.service.Await(ctx, spec, database, s.cfg.ServiceUser)
+	return s.awaitSpare(ctx, shard, database, s.cfg.ServiceUser)
 }
 
 // askService runs a query on a database of a shard as the service user. A shard has as long as for a
@@ -55,6 +51,15 @@ func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*
 	return s.service.Dial(ctx, spec, database, user)
 }
 
+// awaitSpare is dialSpare, but waits while the shard has no primary.
+func (s *Server) awaitSpare(ctx context.Context, shard, database, user string) (*pool.Spare, error) {
+	spec, ok := s.cfg.Snapshot().Server(shard)
+	if !ok {
+		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
+	}
+	return s.service.Await(ctx, spec, database, user)
+}
+
 // dialGate returns the connection that shuts a gate.
 func (s *Server) dialGate(at gate.Gate) (gate.Conn, error) {
 	c, err := s.dialSpare(s.ctx, at.Shard, at.Database, s.cfg.ServiceUser)
@@ -66,12 +71,20 @@ func (s *Server) dialGate(at gate.Gate) (gate.Conn, error) {
 
 // dialer opens connections for package schema: outside of the pool's limits, because the
 // sessions that hold the pool's connections may be waiting for rows to be moved.
-type dialer struct{ srv *Server }
+type dialer struct {
+	srv *Server
+	// atOnce says that a shard without a primary is not waited for: the work is part of what makes a shard ready.
+	atOnce bool
+}
 
 // Dial implements schema.Shards. Connections of the service user are used again; those of
 // other users are closed after use, because a role may be allowed only a few.
 func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.Conn, error) {
-	c, err := d.srv.dialSpare(ctx, shard, database, user)
+	dial := d.srv.awaitSpare
+	if d.atOnce {
+		dial = d.srv.dialSpare
+	}
+	c, err := dial(ctx, shard, database, user)
 	if err != nil {
 		return nil, err
 	}
