@@ -101,7 +101,7 @@ bench-growth: postgresql ## give four shards with ROWS rows a fifth while client
 	$(GO) test -timeout 24h ./integration/growth -v -args -rows $(ROWS) -picture $(CURDIR)/growth.svg $(ARGS)
 
 .PHONY: failover
-failover: postgresql ## kill primaries with synchronous standbys under load (ROUNDS times; ARGS=-patroni lets Patroni run them)
+failover: postgresql ## kill primaries with synchronous standbys under load (ROUNDS times; ARGS=-patroni lets Patroni run them, ARGS="-patroni -freeze" freezes them)
 	$(GO) test -timeout 24h ./integration/failover -run TestKills -v -args -rounds $(ROUNDS) $(ARGS)
 
 .PHONY: bench-wide

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -156,7 +158,8 @@ func (c *cluster) servers(shard int) []server {
 	if err := json.Unmarshal(out, &st); err != nil {
 		c.t.Fatal(err)
 	}
-	if len(st.Shards) != shards || len(st.Shards[shard].Hosts) != 2 {
+	// A server whose Patroni is frozen is none of the shard's.
+	if n := len(st.Shards); n != shards || len(st.Shards[shard].Hosts) != 2 && !slices.Contains(c.args, "--patroni") {
 		c.t.Fatalf("weft status: %s", out)
 	}
 	return st.Shards[shard].Hosts
@@ -177,14 +180,57 @@ func (c *cluster) primary(shard int) (p server) {
 	return p
 }
 
-// awaitStandby waits until a shard has a standby that follows.
+// awaitStandby waits until a shard has a standby that can take over: commits wait for it, and Patroni, if there is one, knows it.
 func (c *cluster) awaitStandby(shard int) {
 	c.t.Helper()
 	await(c.t, "a standby", func() bool {
 		p := c.primary(shard)
 		got, err := ask(c.t.Context(), p.Address, "select count(*) from pg_stat_replication where sync_state = 'sync'")
-		return err == nil && got == "1"
+		return err == nil && got == "1" && c.replaces(shard, p)
 	})
+}
+
+// replaces reports whether Patroni would promote the standby of a primary: commits wait for the standby some time before.
+func (c *cluster) replaces(shard int, primary server) bool {
+	c.t.Helper()
+	if !slices.Contains(c.args, "--patroni") {
+		return true
+	}
+	for _, s := range c.servers(shard) {
+		if s.Address != primary.Address {
+			return c.patroniSays(s, "/sync")
+		}
+	}
+	return false
+}
+
+// patroniSays asks the Patroni of a server whether something is so.
+func (c *cluster) patroniSays(s server, path string) bool {
+	c.t.Helper()
+	resp, err := http.Get("http://" + c.patroniOf(s).REST.Listen + path)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// patroniOf returns the settings of a server's Patroni.
+func (c *cluster) patroniOf(s server) (settings struct {
+	REST struct {
+		Listen string `json:"listen"`
+	} `json:"restapi"`
+},
+) {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, "patroni", filepath.Base(s.Dir)+".yml"))
+	if err == nil {
+		err = json.Unmarshal(text, &settings)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return settings
 }
 
 // order runs a command of weft dev about a shard.

@@ -1,145 +1,63 @@
 package failover
 
 import (
-	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
-	"slices"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/dev/patroni"
 )
 
 var (
-	rounds      = flag.Int("rounds", 2, "how often TestKills kills a primary")
+	rounds      = flag.Int("rounds", 2, "how often TestKills takes a primary away")
 	withPatroni = flag.Bool("patroni", false, "let Patroni run the servers of TestKills")
+	freeze      = flag.Bool("freeze", false, "freeze the primary and its Patroni instead of killing the primary, and let them go on when there is another one; needs -patroni")
+	logs        = flag.String("logs", "", "a directory to which TestKills copies Patroni's logs if it fails")
 )
 
-// customer is a client that does one kind of thing, in one session as long as that lives, and what came of it.
-type customer struct {
-	kind, proxy string
-	number      int
+// The longest pause of 99 rounds in 100.
+const (
+	barSupervisor = 2 * time.Second
+	barPatroni    = 8 * time.Second
+	barFrozen     = 30 * time.Second // ttl is 20 s
+)
 
-	mu      sync.Mutex
-	done    int
-	failed  []string // errors of this round
-	longest time.Duration
-	acked   []int64 // ids of rows that were acknowledged
-}
-
-// errNoSession says that a client could not log in.
-var errNoSession = errors.New("login")
-
-// serve does things until ctx ends.
-func (u *customer) serve(ctx context.Context, customers int) {
-	var c *pgx.Conn
-	for i := u.number; ctx.Err() == nil; i += customers {
-		began := time.Now()
-		var err error
-		if c == nil || c.IsClosed() {
-			if c, err = pgx.Connect(context.Background(), "postgres://postgres@"+u.proxy+"/app?sslmode=disable"); err != nil {
-				err = fmt.Errorf("%w: %w", errNoSession, err)
-			}
-		}
-		id := int64(i)
-		if err == nil {
-			id, err = u.act(c, id)
-		}
-		u.note(id, time.Since(began), err)
-	}
-	if c != nil {
-		_ = c.Close(context.Background())
-	}
-}
-
-// act does one thing and returns the id of the row that it has added.
-func (u *customer) act(c *pgx.Conn, i int64) (id int64, err error) {
-	ctx := context.Background()
-	switch u.kind {
-	case "insert":
-		_, err = c.Exec(ctx, "insert into t (id) values ($1)", i)
-		return i, err
-	case "drawn":
-		err = c.QueryRow(ctx, "insert into u (who) values ($1) returning id", i).Scan(&id)
-		return id, err
-	case "read":
-		var n int
-		return 0, c.QueryRow(ctx, "select balance from account where id = $1", i%accounts).Scan(&n)
-	case "sum":
-		var n int
-		err = c.QueryRow(ctx, "select count(*) from account").Scan(&n)
-		if err == nil && n != accounts {
-			err = fmt.Errorf("there are %d accounts", n)
-		}
-		return 0, err
-	}
-	err = transfer(ctx, c, int(i), 0)
-	if c.PgConn().TxStatus() != 'I' && !c.IsClosed() {
-		_, _ = c.Exec(ctx, "rollback")
-	}
-	return 0, err
-}
-
-func (u *customer) note(id int64, took time.Duration, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.longest = max(u.longest, took)
-	if err == nil {
-		u.done++
-		u.acked = append(u.acked, id)
-		return
-	}
-	u.failed = append(u.failed, fmt.Sprintf("%s at %s: %v", u.kind, time.Now().Format("15:04:05.000"), err))
-	var e *pgconn.PgError
-	if errors.Is(err, errNoSession) || !errors.As(err, &e) {
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// take returns what happened since the last call.
-func (u *customer) take() (done int, failed []string, longest time.Duration) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	done, failed, longest = u.done, u.failed, u.longest
-	u.done, u.failed, u.longest = 0, nil, 0
-	return done, failed, longest
-}
-
-// TestKills kills primaries with synchronous standbys, one after the other, under two proxies and clients of many kinds. Nothing
+// TestKills kills or freezes primaries with synchronous standbys, one after the other, under two proxies and clients of many kinds. Nothing
 // acknowledged is lost, nothing is half there, no id is given twice. No read fails and no login; of writes that were under way when
-// the primary died, at most one per client does.
+// the primary was lost, at most one per client does.
 func TestKills(t *testing.T) {
+	bar, more := barSupervisor, []string(nil)
 	if *withPatroni {
 		if _, err := patroni.Find(); err != nil {
 			t.Skip("Patroni is a package of its own: ", err)
 		}
+		bar, more = barPatroni, []string{"--patroni"}
 	}
-	c := newCluster(t, map[bool][]string{true: {"--patroni"}}[*withPatroni]...)
+	lose := (*cluster).kill
+	if *freeze {
+		if !*withPatroni {
+			t.Fatal("-freeze needs -patroni: the supervisor of weft dev does not promote a standby of a primary that is frozen")
+		}
+		bar, lose = barFrozen, (*cluster).freezeOut
+	}
+	c := newCluster(t, more...)
+	t.Cleanup(c.keepLogs) // before the directory is removed
 	proxies := []string{c.listen, c.secondProxy()}
 	c.openBank()
 	c.mustAsk("create table u (id bigserial primary key, who bigint)")
 	c.mustAsk("select weft.shard_table('u', 'id')")
-	var customers []*customer
-	for i, kind := range []string{"insert", "insert", "drawn", "drawn", "read", "read", "sum", "transfer", "transfer", "transfer"} {
-		customers = append(customers, &customer{kind: kind, proxy: proxies[i%2], number: i})
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var wait sync.WaitGroup
-	defer wait.Wait()
+	c.mustAsk("create table journal (account bigint, number bigint)")
+	c.mustAsk("select weft.shard_table('journal', 'account')")
+	customers := newCustomers(proxies...)
+	stop := serveAll(t.Context(), customers)
 	defer stop()
-	for _, u := range customers {
-		wait.Go(func() { u.serve(ctx, len(customers)) })
-	}
-	var pauses []time.Duration
+	s := newScore(t)
 	for round := range *rounds {
 		shard := rand.IntN(shards)
 		c.awaitStandby(shard)
@@ -147,106 +65,112 @@ func TestKills(t *testing.T) {
 			u.take()
 		}
 		time.Sleep(500 * time.Millisecond)
-		old := c.primary(shard)
-		if err := syscall.Kill(old.PID, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		killed := time.Now()
-		await(t, "another primary", func() bool { return c.primary(shard).PID != old.PID }) // or the same one again, if no standby had caught up
+		lost := lose(c, shard)
 		time.Sleep(time.Second)
-		pauses = append(pauses, c.judge(round, shard, killed, customers))
-		if t.Failed() {
+		if s.round(round, shard, lost, customers); t.Failed() {
 			break
 		}
 	}
 	stop()
-	wait.Wait()
-	c.audit(customers)
-	slices.Sort(pauses)
-	t.Logf("%d rounds, pauses: median %v, longest %v", len(pauses), pauses[len(pauses)/2].Round(time.Millisecond), pauses[len(pauses)-1].Round(time.Millisecond))
+	s.audit(c, customers)
+	s.report(bar)
 }
 
-// judge looks at what clients have met in a round, and returns the longest pause of one.
-func (c *cluster) judge(round, shard int, killed time.Time, customers []*customer) (pause time.Duration) {
+// kill kills a primary's postmaster, and waits until there is another one, or the same one again if no standby had caught up.
+func (c *cluster) kill(shard int) (killed time.Time) {
 	c.t.Helper()
-	met := 0
-	for _, u := range customers {
-		done, failed, longest := u.take()
-		pause = max(pause, longest)
-		met += len(failed)
-		if done == 0 {
-			c.t.Errorf("round %d: a client does not go on: %s", round, u.kind)
-		}
-		allowed := 1
-		if u.kind == "read" || u.kind == "sum" {
-			allowed = 0
-		}
-		for _, text := range failed {
-			if strings.Contains(text, errNoSession.Error()) {
-				allowed = 0
-			}
-		}
-		if len(failed) > allowed {
-			c.t.Errorf("round %d, shard-%d killed at %s: %d errors:\n%s", round, shard, killed.Format("15:04:05.000"), len(failed), strings.Join(failed, "\n"))
-		}
+	old := c.primary(shard)
+	if err := syscall.Kill(old.PID, syscall.SIGKILL); err != nil {
+		c.t.Fatal(err)
 	}
-	c.t.Logf("round %d: shard-%d, pause %v, %d writes failed", round, shard, pause.Round(time.Millisecond), met)
-	return pause
+	killed = time.Now()
+	await(c.t, "another primary", func() bool { return c.primary(shard).PID != old.PID })
+	return killed
 }
 
-// audit looks for everything that was acknowledged, when all clients have ended.
-func (c *cluster) audit(customers []*customer) {
+// freezeOut freezes a primary with its Patroni, waits for another one, and lets the server go on, without its Patroni at first: clients do not write to it.
+func (c *cluster) freezeOut(shard int) (frozen time.Time) {
 	c.t.Helper()
-	if got := c.mustAsk("select sum(balance) from account"); got != fmt.Sprint(accounts*funds) {
-		c.t.Errorf("the accounts hold %s", got)
+	old := c.primary(shard)
+	c.order("freeze", shard)
+	frozen = time.Now()
+	await(c.t, "another primary", func() bool { return c.primary(shard).Address != old.Address })
+	c.thawServer(old)
+	time.Sleep(time.Second)
+	c.nothingElse(old, shard)
+	c.order("thaw", shard)
+	return frozen
+}
+
+// thawServer lets the processes of a server go on.
+func (c *cluster) thawServer(s server) {
+	c.t.Helper()
+	for _, pid := range c.processes(s) {
+		_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
 	}
-	for table, kind := range map[string]string{"t": "insert", "u": "drawn"} {
-		seen := map[int64]int{}
-		for _, u := range customers {
-			if u.kind == kind {
-				for _, id := range u.acked {
-					seen[id]++
-				}
-			}
+}
+
+// processes returns the processes of a server: they run in its data directory.
+func (c *cluster) processes(s server) (pids []int) {
+	c.t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, link := range all {
+		if dir, err := os.Readlink(link); err != nil || dir != s.Dir {
+			continue
 		}
-		there := map[int64]bool{}
-		conn, err := pgx.Connect(c.t.Context(), "postgres://postgres@"+c.listen+"/app?sslmode=disable")
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) == 0 {
+		c.t.Fatalf("no process of %s", s.Dir)
+	}
+	return pids
+}
+
+// nothingElse finds no row on an old primary that the present one lacks.
+func (c *cluster) nothingElse(old server, shard int) {
+	c.t.Helper()
+	now := c.primary(shard)
+	for table, column := range map[string]string{"t": "id", "u": "id", "journal": "number"} {
+		const all = "select coalesce(string_agg(%::text, ','), '') from $"
+		text := strings.NewReplacer("%", column, "$", table).Replace(all)
+		stale, err := ask(c.t.Context(), old.Address, text)
 		if err != nil {
-			c.t.Fatal(err)
+			c.t.Fatalf("the old primary: %v", err)
 		}
-		rows, err := conn.Query(c.t.Context(), "select id from "+table)
+		got, err := ask(c.t.Context(), now.Address, text)
 		if err != nil {
-			c.t.Fatal(err)
+			c.t.Fatalf("the new primary: %v", err)
 		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		_ = conn.Close(c.t.Context())
-		for _, id := range ids {
-			if there[id] {
-				c.t.Errorf("%s has id %d twice", table, id)
-			}
+		there := map[string]bool{}
+		for id := range strings.SplitSeq(got, ",") {
 			there[id] = true
 		}
-		lost := 0
-		for id, n := range seen {
-			if n > 1 {
-				c.t.Errorf("id %d of %s was given %d times", id, table, n)
-			}
-			if !there[id] {
-				lost++
+		for id := range strings.SplitSeq(stale, ",") {
+			if id != "" && !there[id] {
+				c.t.Errorf("%s has row %s of %s, and %s has not", old.Address, id, table, now.Address)
 			}
 		}
-		if lost > 0 {
-			c.t.Errorf("%d of %d acknowledged rows of %s are lost", lost, len(seen), table)
-		}
-		c.t.Logf("%s: %d rows acknowledged, %d there", table, len(seen), len(there))
 	}
-	for shard := range shards {
-		await(c.t, "no prepared transaction", func() bool {
-			got, err := ask(c.t.Context(), c.primary(shard).Address, "select count(*) from pg_prepared_xacts")
-			return err == nil && got == "0"
-		})
+}
+
+// keepLogs copies Patroni's logs if the test has failed.
+func (c *cluster) keepLogs() {
+	if !c.t.Failed() || *logs == "" {
+		return
+	}
+	all, _ := filepath.Glob(filepath.Join(c.dir, "patroni", "*.log"))
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(*logs, filepath.Base(path)), text, 0o644)
+		}
+		if err != nil {
+			c.t.Log(err)
+		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"weft/dev/patroni"
 	"weft/integration/harness"
 )
 
@@ -56,11 +55,7 @@ var kinds = map[string]func(ctx context.Context, c *pgx.Conn, i int) error{
 // transfer moves money between two accounts, and thinks meanwhile. The rows are locked in order, so that no two transfers wait for each other.
 func transfer(ctx context.Context, c *pgx.Conn, i int, think time.Duration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		a, b := i%accounts, (i*7+1)%accounts
-		if a == b {
-			b = (b + 1) % accounts
-		}
-		a, b = min(a, b), max(a, b)
+		a, b := sides(i)
 		if _, err := tx.Exec(ctx, "update account set balance = balance - 1 where id = $1", a); err != nil {
 			return err
 		}
@@ -68,6 +63,15 @@ func transfer(ctx context.Context, c *pgx.Conn, i int, think time.Duration) erro
 		_, err := tx.Exec(ctx, "update account set balance = balance + 1 where id = $1", b)
 		return err
 	})
+}
+
+// sides are the accounts of a transfer, in the order in which they are locked.
+func sides(i int) (a, b int) {
+	a, b = i%accounts, (i*7+1)%accounts
+	if a == b {
+		b = (b + 1) % accounts
+	}
+	return min(a, b), max(a, b)
 }
 
 // startWork starts two clients of each kind, each at another proxy.
@@ -129,8 +133,14 @@ func (w *work) stop() {
 // secondProxy starts another proxy of the cluster.
 func (c *cluster) secondProxy() (listen string) {
 	c.t.Helper()
+	return c.anotherProxy(filepath.Join(c.dir, "weft.yaml"))
+}
+
+// anotherProxy starts a proxy with a configuration file.
+func (c *cluster) anotherProxy(file string) (listen string) {
+	c.t.Helper()
 	listen = loopback(freePorts(c.t, 1))
-	cmd := exec.Command(c.program, "serve", "-c", filepath.Join(c.dir, "weft.yaml"), "--listen", listen, "--http", loopback(freePorts(c.t, 1)))
+	cmd := exec.Command(c.program, "serve", "-c", file, "--listen", listen, "--http", loopback(freePorts(c.t, 1)))
 	cmd.Stdout, cmd.Stderr = &c.out, &c.out
 	done, err := harness.Spawn(cmd)
 	if err != nil {
@@ -196,51 +206,6 @@ func TestSwitchover(t *testing.T) {
 	}
 	c.fences(1)
 	c.drains(0, other)
-}
-
-// Patroni is asked for another primary while clients write: they see no error. Its settings are those that weft check wants, and the servers
-// are found by its keys.
-func TestPatroni(t *testing.T) {
-	if _, err := patroni.Find(); err != nil {
-		t.Skip("Patroni is an own package that not every machine with PostgreSQL has: ", err)
-	}
-	c := newCluster(t, "--patroni")
-	if text, err := c.weft("check"); err != nil || strings.Contains(text, "Patroni") {
-		t.Errorf("weft check: %v: %s", err, text)
-	}
-	c.openBank()
-	w := startWork(t, c.listen)
-	w.goesOn()
-	c.awaitStandby(1)
-	before, timelines := c.primary(1), c.primary(0).Timeline+c.primary(1).Timeline
-	if text, err := c.weft("switchover", "shard-1", "--to", before.Address); err == nil || !strings.Contains(text, "is the primary already") {
-		t.Errorf("to the primary: %v: %s", err, text)
-	}
-	text, err := c.weft("switchover", "shard-1", "--wait", "60s", "--for", "4m")
-	if err != nil {
-		t.Fatalf("switchover: %v: %s", err, text)
-	}
-	t.Log(text)
-	if now := c.primary(1); now.Address == before.Address {
-		t.Errorf("%s is the primary still", now.Address)
-	}
-	w.goesOn()
-	w.stop()
-	if strings.Contains(c.out.String(), "the servers of a shard are not found") {
-		t.Error("the proxy does not find the servers that Patroni runs")
-	}
-	// On a machine that is very slow Patroni may change a primary by itself, which clients may notice.
-	report := t.Error
-	if n := c.primary(0).Timeline + c.primary(1).Timeline - timelines; n != 1 {
-		t.Logf("primaries have changed %d times", n)
-		report = t.Log
-	}
-	for _, e := range w.errors {
-		report(e)
-	}
-	if got := c.mustAsk("select sum(balance) from account"); got != fmt.Sprint(accounts*funds) {
-		t.Errorf("the accounts hold %s", got)
-	}
 }
 
 // fences makes the proxies let go of a primary: clients wait, until that is taken back, and until there is another one.
