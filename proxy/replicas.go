@@ -24,7 +24,7 @@ func (a adminSource) Replicas() []console.Replica {
 
 // replicaOf words what is known of a server.
 func replicaOf(shard string, s *primary.Server) console.Replica {
-	r := console.Replica{Shard: shard, Address: s.Address, State: stateOf(s), Since: s.Since}
+	r := console.Replica{Shard: shard, Address: s.Address, State: s.State(), Since: s.Since}
 	switch s.Seen.Kind {
 	case primary.Primary:
 		r.Role, r.Sync = "primary", s.Seen.SyncStates
@@ -44,18 +44,6 @@ func replicaOf(shard string, s *primary.Server) console.Replica {
 		r.Error = s.Seen.Err.Error()
 	}
 	return r
-}
-
-// stateOf says what a server is to its shard. One that answers, and is nothing yet, is unknown.
-func stateOf(s *primary.Server) string {
-	if s.Role != primary.Away {
-		return s.Role.String()
-	}
-	switch s.Seen.Kind {
-	case primary.Unseen, primary.Unable, primary.Primary, primary.Standby:
-		return "unknown"
-	}
-	return "silent"
 }
 
 // generationText is the text of a generation, empty if the generation is not known.

@@ -16,6 +16,7 @@ import (
 	"weft/identity"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/primary"
 )
 
 // Host is one server of a shard, and what it says of itself.
@@ -25,9 +26,10 @@ type Host struct {
 	Standby bool
 	// Timeline grows with every promotion. Ping finds it out.
 	Timeline int
-	// Position is how much of the log a primary has written, or a standby has replayed, in
-	// bytes. Ping finds it out.
-	Position int64
+	// Seen is what a proxy would see of it. Ping finds it out.
+	Seen primary.Sighting
+	// Halted: an operator has paused the replay of a standby. Ping finds it out.
+	Halted bool
 	// SyncNames is synchronous_standby_names of a primary, and Hasty are the defaults by which commits do not wait for its standby. Ping finds
 	// them out.
 	SyncNames string

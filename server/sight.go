@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"weft/directory"
+	"weft/pool"
 	"weft/primary"
 )
 
@@ -14,6 +15,11 @@ func (s *Servers) Sight(ctx context.Context, shard *directory.Shard, address str
 		return primary.Failed(err), err
 	}
 	defer c.Terminate()
+	return sight(ctx, c)
+}
+
+// sight asks the server of a connection what it is.
+func sight(ctx context.Context, c *pool.Conn) (primary.Sighting, error) {
 	rows, err := exec(ctx, c, primary.Probe)
 	if err != nil {
 		return primary.Failed(err), err

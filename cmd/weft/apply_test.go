@@ -208,9 +208,9 @@ func checkStatus(t *testing.T, e *embedded.Server, store interface {
 	}
 	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "main")
 	for _, want := range []string{
-		`(?m)^SHARD +HOST +REACHABLE +ROLE +TIMELINE +LAG +WEIGHT +BUCKETS +SHARE +OPTIONS$`,
-		`(?m)^a +127.0.0.1:1 +no +1 +32 +50.0% *$`,
-		`(?m)^b +127.0.0.1:2 +no +1 +32 \+ 1 own +50.0% *$`,
+		`(?m)^SHARD +HOST +ROLE +STATE +TIMELINE +LAG +SYNC +WEIGHT +BUCKETS +SHARE +OPTIONS$`,
+		`(?m)^a +127.0.0.1:1 +silent +1 +32 +50.0% *$`,
+		`(?m)^b +127.0.0.1:2 +silent +1 +32 \+ 1 own +50.0% *$`,
 		`(?m)^0-9 +b$`,
 		`(?m)^app +public.accounts +sharded +tenant +lookup_unique tenants +active$`,
 		`(?m)^other +shop.Products +reference +active$`,

@@ -12,6 +12,7 @@ import (
 
 	"weft/config"
 	"weft/directory"
+	"weft/primary"
 	"weft/server"
 )
 
@@ -139,9 +140,12 @@ func checkServers(ctx context.Context, file string, w io.Writer) error {
 	}
 	if snap.Durability != "" {
 		for i := range snap.Shards {
-			s := shardStatus{Name: snap.Shards[i].Name}
-			if h := s.order(servers.Ping(ctx, snap.Shards[i:i+1], pingTimeout)); h != nil && lacks(string(snap.Durability), h) != "" {
-				fmt.Fprintf(w, "warning: the cluster has durability %s, and %s at %s lacks it: %s\n", snap.Durability, h.Shard, h.Address, lacks(string(snap.Durability), h))
+			found := servers.Ping(ctx, snap.Shards[i:i+1], pingTimeout)
+			v := found.Judge(&snap.Shards[i])
+			for _, h := range found {
+				if lack := lacks(string(snap.Durability), &h); lack != "" && v.State == primary.Steady && h.Address == v.Primary {
+					fmt.Fprintf(w, "warning: the cluster has durability %s, and %s at %s lacks it: %s\n", snap.Durability, h.Shard, h.Address, lack)
+				}
 			}
 		}
 	}

@@ -241,8 +241,10 @@ func TestApplyAndStatus(t *testing.T) {
 	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "shop")
 	for _, want := range []string{
 		`(?m)^cluster [0-9a-f]{16}, version \d+, 64 buckets, home a$`,
-		`(?m)^a +` + up + ` +yes +primary +1 +1 +64 +100.0% +sslmode=disable sslpassword=\*\*\*$`,
-		`(?m)^ +` + down + ` +no *$`,
+		`(?m)^a +` + up + ` +primary +primary +1 +1 +64 +100.0% +sslmode=disable sslpassword=\*\*\*$`,
+		`(?m)^ +` + down + ` +silent *$`,
+		`(?m)^! ` + down + ` of shard a refuses connections$`,
+		`(?m)^  Start it or let weft log in there`,
 		`(?m)^no table is declared`,
 		`(?m)^no proxy is running`,
 	} {

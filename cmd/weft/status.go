@@ -8,14 +8,11 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"weft/dev"
 	"weft/directory"
 	"weft/primary"
 	"weft/server"
@@ -25,22 +22,32 @@ func statusCommand() *cobra.Command {
 	var (
 		src    source
 		asJSON bool
+		check  bool
 		form   string
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show a cluster's shards, tables and proxies",
-		Long: `Show what the directory says: the cluster, its shards with whether their hosts
-answer a query of service.user from this machine, which of them is the primary, on
-which timeline and how far standbys are behind, how many buckets they hold, pinned buckets, declared tables, lookups with how many
-values have a place, and the proxies that are running with the version of the
-directory they serve. Of servers that weft dev runs, data directory and process id are
-shown too, if the command is given the weft.yaml of that directory.
+		Short: "Show a cluster's shards, servers, tables and proxies",
+		Long: `Show what the directory says: the cluster, its shards with their servers and how many
+buckets they hold, pinned buckets, declared tables, lookups with how many values have a place,
+and the proxies that are running with the version of the directory they serve.
+
+Each server is asked by a query of service.user from this machine. ROLE is what it says of
+itself. STATE is what it is to its shard, in the words of weft.replicas: primary, standby, stale
+(a primary whose time is over), split (one of two primaries of the same timeline), foreign (of
+another system), silent, or unknown. LAG is what a standby has not replayed, SYNC how standbys
+are attached to the primary. Below the servers each problem has a line, and a line that says
+what to do. Of servers that weft dev runs, data directory and process id are shown too, if the
+command is given the weft.yaml of that directory.
+
+The exit status is 0 if the directory could be read, whatever it says. With --check it is 1 if
+there is a problem.
 
 With -o yaml it is a cluster.yaml with everything the directory says of where rows
 are: applied to an empty directory, it makes the same cluster.`,
 		Example: `  weft status -c weft.yaml
   weft status -c weft.yaml -o yaml > cluster.yaml
+  weft status -c weft.yaml --check > /dev/null || alert
   weft status --etcd 127.0.0.1:2379 --cluster main --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,14 +76,20 @@ are: applied to an empty directory, it makes the same cluster.`,
 			if asJSON || form == "json" {
 				e := json.NewEncoder(cmd.OutOrStdout())
 				e.SetIndent("", "  ")
-				return e.Encode(st)
+				err = e.Encode(st)
+			} else {
+				err = st.print(cmd.OutOrStdout())
 			}
-			return st.print(cmd.OutOrStdout())
+			if err == nil && check && st.troubled() {
+				return errReported
+			}
+			return err
 		},
 	}
 	cmd.Flags().SortFlags = false
 	src.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&check, "check", false, "end with status 1 if there is a problem")
 	cmd.Flags().StringVarP(&form, "output", "o", "", "yaml: print a cluster.yaml; json: as --json")
 	return cmd
 }
@@ -104,16 +117,23 @@ type shardStatus struct {
 	Pinned  int               `json:"pinned,omitempty"` // buckets of pinned values beside those
 	Options map[string]string `json:"options,omitempty"`
 	Primary string            `json:"primary,omitempty"` // the address of the primary, if it answers
+	State   string            `json:"state"`             // steady, seeking, split or unknown
 	Lacks   string            `json:"lacks,omitempty"`   // what it lacks to be as durable as declared
 	Hosts   []hostStatus      `json:"hosts"`
+	// Problems are what is wrong with the shard and its servers, and what to do.
+	Problems []primary.Trouble `json:"problems,omitempty"`
 }
 
 type hostStatus struct {
 	Address  string `json:"address"`
-	Role     string `json:"role,omitempty"` // primary or standby, if it answers
+	Role     string `json:"role,omitempty"` // what it says that it is: primary or standby
+	State    string `json:"state"`          // what it is to its shard, as in weft.replicas
+	System   string `json:"system,omitempty"`
 	Timeline int    `json:"timeline,omitempty"`
-	Lag      *int64 `json:"lag_bytes,omitempty"` // of the primary's log that a standby has not replayed
-	Error    string `json:"error,omitempty"`     // why it does not answer
+	Lag      *int64 `json:"lag_bytes,omitempty"`     // of the primary's log that a standby has not replayed
+	Halted   bool   `json:"replay_paused,omitempty"` // an operator has paused the replay of a standby
+	Sync     string `json:"sync,omitempty"`          // of a primary: how its standbys are attached
+	Error    string `json:"error,omitempty"`         // why it does not answer
 	// What only the weft dev that runs the server knows.
 	Dir    string `json:"data_directory,omitempty"`
 	PID    int    `json:"pid,omitempty"`
@@ -202,7 +222,7 @@ func readStatus(ctx context.Context, store statusStore, servers *server.Servers)
 		}
 		st.Lookups = append(st.Lookups, lookupStatus{name, n})
 	}
-	st.reach(servers.Ping(ctx, snap.Shards, pingTimeout))
+	st.judge(snap, servers.Ping(ctx, snap.Shards, pingTimeout))
 	return st, nil
 }
 
@@ -233,63 +253,6 @@ func shardStatuses(snap *directory.Snapshot) []shardStatus {
 	return out
 }
 
-// pingTimeout bounds how long hosts may take to answer.
-const pingTimeout = 2 * time.Second
-
-// reach notes which hosts answer. A login that is turned away is no answer: a query would be
-// turned away, too.
-func (st *status) reach(hosts []server.Host) {
-	for i := range st.Shards {
-		for j := range st.Shards[i].Hosts {
-			h := &st.Shards[i].Hosts[j]
-			for _, a := range hosts {
-				switch {
-				case a.Shard != st.Shards[i].Name || a.Address != h.Address:
-				case a.Err != nil:
-					h.Error = oneLine(a.Err)
-				case a.Standby:
-					h.Role, h.Timeline = "standby", a.Timeline
-				default:
-					h.Role, h.Timeline = "primary", a.Timeline
-				}
-			}
-		}
-		if primary := st.Shards[i].order(hosts); primary != nil {
-			st.Shards[i].Lacks = lacks(st.Durability, primary)
-		}
-	}
-}
-
-// order finds the primary out of those who say that they are, and how far the others
-// are behind, and returns the primary. A server that was replaced may say so too, on a lower timeline.
-func (s *shardStatus) order(hosts []server.Host) *server.Host {
-	var primary *server.Host
-	for i := range hosts {
-		a := &hosts[i]
-		if a.Shard == s.Name && a.Err == nil && !a.Standby && (primary == nil || a.Timeline > primary.Timeline) {
-			primary = a
-		}
-	}
-	if primary == nil {
-		return nil
-	}
-	s.Primary = primary.Address
-	for j := range s.Hosts {
-		for _, a := range hosts {
-			if a.Shard == s.Name && a.Address == s.Hosts[j].Address && a.Err == nil && a.Standby {
-				lag := max(0, primary.Position-a.Position) // asked at different times
-				s.Hosts[j].Lag = &lag
-			}
-		}
-	}
-	return primary
-}
-
-// lacks says what a primary lacks to be as durable as the cluster declares; empty if nothing.
-func lacks(durability string, h *server.Host) string {
-	return primary.Durability(durability).Lacks(h.SyncNames, h.Hasty)
-}
-
 // durability says what the cluster declares.
 func (st *status) durability() string {
 	switch {
@@ -301,44 +264,11 @@ func (st *status) durability() string {
 	return ", durability " + st.Durability
 }
 
-// printLacks names the shards that are not as durable as declared.
-func (st *status) printLacks(w io.Writer) {
-	lacking := false
-	for _, s := range st.Shards {
-		if s.Lacks != "" {
-			lacking = true
-			fmt.Fprintf(w, "shard %s is not as durable as declared: %s\n", s.Name, s.Lacks)
-		}
-	}
-	if lacking {
-		fmt.Fprintln(w)
-	}
-}
-
-// own adds what a weft dev that runs in the directory says of its servers.
-func (st *status) own(ctx context.Context, dir string) {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-	defer cancel()
-	servers, err := dev.Servers(ctx, dir)
-	if err != nil {
-		return // no weft dev, or another user's
-	}
-	for _, s := range servers {
-		for i := range st.Shards {
-			for j := range st.Shards[i].Hosts {
-				if h := &st.Shards[i].Hosts[j]; st.Shards[i].Name == s.Shard && h.Address == s.Address {
-					h.Dir, h.PID, h.Frozen = s.Dir, s.PID, s.Frozen
-				}
-			}
-		}
-	}
-}
-
 func (st *status) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "cluster %s, version %d, %d buckets, home %s%s\n\n", st.Cluster, st.Version, st.BucketCount, st.Home, st.durability())
 	st.printShards(w)
-	st.printLacks(w)
+	st.printProblems(w)
 	if len(st.Pins) > 0 {
 		fmt.Fprintln(w, "PINNED BUCKETS\tSHARD")
 		for _, p := range st.Pins {
@@ -356,78 +286,6 @@ func (st *status) print(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", p.ID, p.Address, p.HTTP, p.Host, p.Serves, p.Version)
 	}
 	return w.Flush()
-}
-
-func (st *status) printShards(w io.Writer) {
-	owned := slices.ContainsFunc(st.Shards, func(s shardStatus) bool {
-		return slices.ContainsFunc(s.Hosts, func(h hostStatus) bool { return h.Dir != "" })
-	})
-	head := "SHARD\tHOST\tREACHABLE\tROLE\tTIMELINE\tLAG\tWEIGHT\tBUCKETS\tSHARE\tOPTIONS"
-	if owned {
-		head += "\tPID\tDATA DIRECTORY"
-	}
-	fmt.Fprintln(w, head)
-	for _, s := range st.Shards {
-		var opts []string
-		for _, k := range slices.Sorted(maps.Keys(s.Options)) {
-			opts = append(opts, k+"="+s.Options[k])
-		}
-		buckets := fmt.Sprint(s.Buckets)
-		if s.Pinned > 0 {
-			buckets += fmt.Sprintf(" + %d own", s.Pinned)
-		}
-		for i, h := range s.Hosts {
-			line := []string{"", h.Address, h.reachable(), h.Role, h.timeline(), h.lag(), "", "", "", ""}
-			if i == 0 { // said once per shard
-				line[0] = s.Name
-				line = append(line[:6], fmt.Sprint(s.Weight), buckets, fmt.Sprintf("%.1f%%", 100*s.Share), strings.Join(opts, " "))
-			}
-			if owned {
-				line = append(line, h.pid(), h.Dir)
-			}
-			fmt.Fprintln(w, strings.Join(line, "\t"))
-		}
-	}
-	fmt.Fprintln(w)
-}
-
-func (h hostStatus) reachable() string {
-	switch {
-	case h.Frozen:
-		return "frozen"
-	case h.Error != "":
-		return "no"
-	default:
-		return "yes"
-	}
-}
-
-func (h hostStatus) timeline() string {
-	if h.Timeline == 0 {
-		return ""
-	}
-	return strconv.Itoa(h.Timeline)
-}
-
-// lag is how much of the primary's log a standby has not replayed, for people.
-func (h hostStatus) lag() string {
-	switch {
-	case h.Lag == nil:
-		return ""
-	case *h.Lag < 10<<10:
-		return fmt.Sprintf("%d B", *h.Lag)
-	case *h.Lag < 10<<20:
-		return fmt.Sprintf("%d kB", *h.Lag>>10)
-	default:
-		return fmt.Sprintf("%d MB", *h.Lag>>20)
-	}
-}
-
-func (h hostStatus) pid() string {
-	if h.PID == 0 {
-		return ""
-	}
-	return strconv.Itoa(h.PID)
 }
 
 func (st *status) printTables(w io.Writer) {
