@@ -27,7 +27,12 @@ func (m *Mover) Diff(ctx context.Context, database, user string) ([]Difference, 
 	if err != nil {
 		return nil, err
 	}
-	home, err := open(ctx, m.cfg.Shards, snap.Home, database, user, "weft")
+	return Compare(ctx, m.cfg.Shards, snap, database, user)
+}
+
+// Compare is Diff for a snapshot at hand.
+func Compare(ctx context.Context, shards Shards, snap *directory.Snapshot, database, user string) ([]Difference, error) {
+	home, err := open(ctx, shards, snap.Home, database, user, "weft")
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +45,7 @@ func (m *Mover) Diff(ctx context.Context, database, user string) ([]Difference, 
 		return nil, err
 	}
 	for _, name := range others(snap) {
-		s, err := open(ctx, m.cfg.Shards, name, database, user, "weft")
+		s, err := open(ctx, shards, name, database, user, "weft")
 		if err != nil {
 			return nil, err
 		}

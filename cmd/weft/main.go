@@ -36,6 +36,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 		}
 	}
+	var own *statusError
+	if errors.As(err, &own) {
+		return own.status
+	}
 	return 1
 }
 
@@ -73,7 +77,7 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), moveCommand(), rebalanceCommand(), growCommand(), shardCommand(), switchoverCommand(), drainCommand(), fenceCommand(), importCommand(), backupCommand(), restoreCommand(), planCommand(), adviseCommand(), checkCommand(),
+	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), moveCommand(), rebalanceCommand(), growCommand(), shardCommand(), switchoverCommand(), drainCommand(), fenceCommand(), importCommand(), backupCommand(), restoreCommand(), planCommand(), adviseCommand(), checkCommand(), doctorCommand(),
 		versionCommand(), completionCommand(), manualCommand())
 	return root
 }
