@@ -222,7 +222,7 @@ func (mo modification) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n
 		case k.Field >= 0:
 		case col.Generated:
 			if key >= 0 {
-				mo.l.a.unsupported("", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
+				mo.l.a.unsupported("Use INSERT, or leave the column to the client.", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
 			}
 		case mo.supplies(c, col, t.Reference, key >= 0):
 			k.Supply = len(c.Supply) - 1

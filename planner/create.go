@@ -26,11 +26,12 @@ func (df definitions) createTable(n *pg.CreateStmt) plan.Route {
 		case n.Partbound != nil:
 			return df.newPartition(n, rel, t)
 		default:
-			df.a.unsupported("", "a table cannot inherit from declared table %q", t.Name)
+			df.a.unsupported("Use PARTITION OF, or CREATE TABLE … (LIKE …).", "a table cannot inherit from declared table %q", t.Name)
 			return plan.Refused
 		}
 	}
-	return plan.Home
+	df.homeLinks(&catalog.Relation{Name: catalog.Name{Schema: n.Relation.GetSchemaname(), Name: n.Relation.GetRelname()}}, slices.Concat(n.TableElts, n.Constraints))
+	return df.a.commands().refusedOr(plan.Home)
 }
 
 // newPartition checks what a partition has beyond its table: all shards must keep that, too.
@@ -62,7 +63,7 @@ func (df definitions) createView(n *pg.ViewStmt) plan.Route {
 	case df.a.refused():
 		return plan.Refused
 	case temporary && len(t.sharded) > 0:
-		df.a.unsupported("", "a temporary view of sharded table %q is not supported", t.sharded[0])
+		df.a.unsupported("Create the view without TEMPORARY, or write its query where it is used.", "a temporary view of sharded table %q is not supported", t.sharded[0])
 	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0 && n.Replace && df.a.commands().placeOf(df.a.commands().named(rangeVar(n.View))) == onEvery:
 		home := append(slices.Clone(t.home), names(t.missing)...)[0]
 		df.a.unsupported("Drop the view, and create it anew.", "view %q is on all shards, and %q on the home shard alone", n.View.Relname, home)
@@ -254,6 +255,12 @@ func (df definitions) alterTable(n *pg.AlterTableStmt) plan.Route {
 	rel := df.a.commands().named(rangeVar(n.Relation))
 	t := df.a.declared(rel)
 	r := df.a.commands().refusedOr(df.a.commands().across(rangeVar(n.Relation)))
+	if r == plan.Home && rel != nil && t == nil {
+		for _, c := range n.Cmds {
+			df.homeLinks(rel, []*pg.Node{c.GetAlterTableCmd().GetDef()})
+		}
+		return df.a.commands().refusedOr(r)
+	}
 	if r != plan.Every || t == nil || rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex {
 		return r
 	}
@@ -297,7 +304,7 @@ func (df definitions) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterT
 	case pg.AlterTableType_AT_AddColumn:
 		df.addColumn(rel, t, c.Def.GetColumnDef())
 	case pg.AlterTableType_AT_AddInherit, pg.AlterTableType_AT_DropInherit, pg.AlterTableType_AT_AddOf:
-		df.a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
+		df.a.unsupported("Take its declaration back first: SELECT weft.unshard_table('"+t.Name+"').", "what declared table %q inherits from cannot be changed", t.Name)
 	}
 }
 
@@ -454,26 +461,17 @@ func (df definitions) foreignKey(rel *catalog.Relation, t *table, c *pg.Constrai
 	case other.Reference:
 		return
 	case t.Reference:
-		df.a.unsupported("", "a foreign key of reference table %q cannot reference sharded table %q", rel.Name.Name, to.Name.Name)
+		df.a.unsupported("A reference table can reference reference tables only: shard "+rel.Name.Name+" too, or leave the foreign key out.", "a foreign key of reference table %q cannot reference sharded table %q", rel.Name.Name, to.Name.Name)
 		return
 	}
-	from, refs := nameList(c.FkAttrs), nameList(c.PkAttrs)
-	if len(from) == 0 {
-		from = own
-	}
-	if len(refs) == 0 && len(to.Unique) > 0 && to.Unique[0].Primary {
-		refs = to.Unique[0].Columns
-	}
+	fk := linked(rel, to, c, own)
+	from, keys := keyNames(t), keyNames(other)
 	if !colocated(t, other) {
 		df.a.unsupported("Declare both with the same vindex and key type.", "a foreign key of %q would cross shards: %q is not colocated with it", rel.Name.Name, to.Name.Name)
 		return
 	}
-	for i, k := range t.keys {
-		at := slices.Index(from, k.Name)
-		if at < 0 || at >= len(refs) || refs[at] != other.keys[i].Name {
-			df.a.unsupported("Let the foreign key have the shard keys of both tables in the same place.",
-				"a foreign key of %q would cross shards: it does not match %q with %q", rel.Name.Name, k.Name, other.keys[i].Name)
-			return
-		}
+	if len(fk.RefColumns) > 0 && !fk.Contains(from, keys) {
+		df.a.unsupported(UnkeyedHint(df.a.env.Schema, fk, from, keys),
+			"a foreign key of %q would cross shards: it does not match the shard key (%s) with that of %q (%s)", rel.Name.Name, strings.Join(from, ", "), to.Name.Name, strings.Join(keys, ", "))
 	}
 }

@@ -99,7 +99,7 @@ func (l *lending) table(rv *pg.RangeVar, depth int) {
 	switch {
 	case rel == nil || rel.System():
 	case rel.Kind == catalog.View && depth > maxViews:
-		l.a.unsupported("", "views are nested too deep")
+		l.a.unsupported("Write the query of the innermost views into the others.", "views are nested too deep")
 	case rel.Kind == catalog.View:
 		tree, err := parser.ParseTree(rel.Definition, parser.Options{})
 		if err != nil || len(tree.Statements) != 1 {

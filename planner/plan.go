@@ -494,7 +494,7 @@ func (a *analysis) decideSharded(homely string) plan.Route {
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":
-		a.unsupported("A function sees only the shard it runs on. Send its statements themselves.", "function %s, and sharded table %q is on all shards", homely, t.sharded[0])
+		a.unsupported("A function sees only the shard it runs on. Call it in a statement of its own, and give what it says as a parameter; or declare the home table as a reference table.", "function %s, and sharded table %q is on all shards", homely, t.sharded[0])
 	case t.temporary != "":
 		a.unsupported("Use it in a statement of its own.", "%q is temporary, and so on the home shard alone, and %q is on all shards", t.temporary, t.sharded[0])
 	case len(t.sequences) > 0:

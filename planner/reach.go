@@ -166,7 +166,7 @@ func (re reach) called() (homely string) {
 			re.a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
 				"%s changes what all shards have, and runs on one shard here", functionName(f))
 		case r.sharded != "":
-			re.a.unsupported("A function sees only the shard it runs on. Send its statements themselves.", "%s touches sharded table %q", functionName(f), r.sharded)
+			re.a.unsupported(placeHint(f), "%s touches sharded table %q", functionName(f), r.sharded)
 		case r.copied != "":
 			re.a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
 				"%s may write reference table %q, and would change one copy of it", functionName(f), r.copied)
@@ -181,6 +181,15 @@ func (re reach) called() (homely string) {
 		}
 	}
 	return homely
+}
+
+// placeHint tells how a function that touches sharded tables can run.
+func placeHint(f *catalog.Function) string {
+	if f.Kind == unnamed {
+		return "A function sees only the shard it runs on. Send its statements themselves."
+	}
+	return "A function sees only the shard it runs on. If it works on the rows of one shard key that an argument names, say which: SELECT weft.distribute_function('" +
+		f.Name.Name + "', 'argument'). Else send its statements themselves."
 }
 
 // casts judges code that no text names: functions of casts and of operator classes. Any statement

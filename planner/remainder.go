@@ -206,7 +206,8 @@ func (r *remainder) expand(n *pg.Node, rv *pg.RangeVar, use *viewUse) {
 	case rel.SecurityBarrier:
 		r.refuse("Its rows must not be seen before its conditions are checked.", "security barrier view %q cannot be taken apart", rel.Name.Name)
 	case !rel.SecurityInvoker && r.protected(use.query):
-		r.refuse("Its owner's policies are not the client's.", "view %q reads a table with row-level security, and cannot be taken apart", rel.Name.Name)
+		r.refuse("Its owner's policies are not the client's, so each shard must answer for the whole view: join its tables by the shard key too (tenant_id and id, not id alone), ask for one key, "+
+			"or make the view WITH (security_invoker = true).", "view %q reads a table with row-level security, and cannot be taken apart", rel.Name.Name)
 	case len(r.a.client.path) > 0 && r.a.client.path[0] != "pg_catalog":
 		r.refuse("Take pg_catalog out of search_path: it comes first then.", "view %q cannot be taken apart with pg_catalog behind other schemas in search_path", rel.Name.Name)
 	}

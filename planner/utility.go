@@ -72,7 +72,7 @@ func (cm commands) onHome(what string) plan.Route {
 		cm.a.scattered = cm.onlyThere()
 		return plan.Keyed
 	case r == plan.Keyed:
-		cm.a.unsupported("", "%s cannot touch sharded table %q", what, cm.a.touched.sharded[0])
+		cm.a.unsupported("Read the table in a statement before, and give what it says as a parameter.", "%s cannot touch sharded table %q", what, cm.a.touched.sharded[0])
 		return plan.Refused
 	}
 	return plan.Home

@@ -29,7 +29,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	}
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
 	if err != nil || len(tree.Statements) != 1 || l.a.view.depth >= maxViews || l.a.view.expanded >= maxExpanded || tree.Statements[0].Stmt.GetSelectStmt() == nil {
-		l.a.unsupported("", "weft cannot look into view %q", rel.Name.Name)
+		l.a.unsupported("Write its query where it is used. Views that are nested deeply are looked into down to a limit only.", "weft cannot look into view %q", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
 	parser.Walk(tree.Statements[0], func(m any) bool {

@@ -126,7 +126,7 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		start = g.a.text.tree.Offset(d.Location)
 		end = start + len("DEFAULT")
 		if end > len(g.a.text.sql) || !strings.EqualFold(g.a.text.sql[start:end], "default") {
-			g.a.unsupported("", "weft cannot find DEFAULT in this statement")
+			g.a.unsupported("Leave the column out.", "weft cannot find DEFAULT in this statement")
 			return storedKey{}
 		}
 	} else {
@@ -135,7 +135,7 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		start = g.a.text.tree.Offset(f.Location)
 		end = g.closing(start)
 		if end < 0 {
-			g.a.unsupported("", "weft cannot find the end of a call in this statement")
+			g.a.unsupported("Draw the value in a statement before.", "weft cannot find the end of a call in this statement")
 			return storedKey{}
 		}
 		if text := g.a.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
@@ -226,7 +226,7 @@ func (g *generator) overriding() {
 		g.edits = append(g.edits, textEdit{at: at, text: "OVERRIDING SYSTEM VALUE ", value: -1})
 		return
 	}
-	g.a.unsupported("", "weft cannot find VALUES in this statement")
+	g.a.unsupported("Write OVERRIDING SYSTEM VALUE before VALUES.", "weft cannot find VALUES in this statement")
 }
 
 // finish plans the edits that add the columns.

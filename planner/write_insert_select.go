@@ -26,7 +26,7 @@ func (wr writes) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 	}
 	to := wr.writable(n.Relation)
 	if to == nil {
-		return nil, cannot("", "the table is not known")
+		return nil, cannot("Name the table, not what stands for it.", "the table is not known")
 	}
 	s := &selectInsert{a: wr.a, stmt: n, rel: to.rel, shown: to.shown, table: to.table}
 	if refusal := s.look(); refusal != nil {

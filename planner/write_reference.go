@@ -87,7 +87,7 @@ func (wr writes) replicated(stmt *pg.Node) plan.Route {
 		wr.a.gatherer().holds()
 		return plan.Gathered
 	}
-	wr.a.unsupported("", "this form of writing reference table %q is not supported", rel.Name.Name)
+	wr.a.unsupported("Use INSERT, UPDATE, DELETE or MERGE in a statement of its own.", "this form of writing reference table %q is not supported", rel.Name.Name)
 	return plan.Refused
 }
 

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
@@ -82,7 +83,7 @@ func (mo modification) homeForeignKeys(rel *catalog.Relation) {
 	for _, fk := range rel.ForeignKeys {
 		mo.l.a.env.asked.note(fk.References.Name)
 		if t := mo.l.a.env.Tables.find(fk.References); t != nil && !t.Reference {
-			mo.l.a.unsupported(declareHint(rel.Name.Name, fk.Columns),
+			mo.l.a.unsupported(linkHint(mo.l.a.env.Schema, &fk, t),
 				"%q has a foreign key to sharded table %q, which cannot be checked from the home shard", rel.Name.Name, t.Name)
 		}
 	}
@@ -90,7 +91,7 @@ func (mo modification) homeForeignKeys(rel *catalog.Relation) {
 		for _, fk := range t.foreignKeys {
 			if fk.Schema == rel.Schema && fk.Table == rel.Name.Name {
 				mo.l.a.env.asked.note(t.Name)
-				mo.l.a.unsupported(declareHint(rel.Name.Name, nil),
+				mo.l.a.unsupported("Declare it: SELECT weft.shard_table('"+rel.Name.Name+"', …), by the column that references the shard key of "+t.Name+".",
 					"%q has a foreign key to %q, whose rows are on other shards", rel.Name.Name, t.Name)
 			}
 		}
@@ -100,9 +101,29 @@ func (mo modification) homeForeignKeys(rel *catalog.Relation) {
 func declareHint(name string, columns []string) string {
 	column := "…"
 	if len(columns) > 0 {
-		column = columns[0]
+		column = strings.Join(columns, ", ")
 	}
 	return "Declare it: SELECT weft.shard_table('" + name + "', '" + column + "')."
+}
+
+// linkHint tells how a home table that references a sharded table can be declared beside it.
+func linkHint(schema *catalog.Schema, fk *catalog.ForeignKey, to *table) string {
+	keys := keyNames(to)
+	var columns []string
+	for _, k := range keys {
+		if i := slices.Index(fk.RefColumns, k); i >= 0 && i < len(fk.Columns) {
+			columns = append(columns, fk.Columns[i])
+		}
+	}
+	rel := schema.Relation(fk.Table)
+	switch missing := rel == nil || slices.ContainsFunc(keys, func(k string) bool { return rel.Column(k) == nil }); {
+	case len(columns) < len(keys) && missing:
+		return "The foreign key does not contain the shard key (" + strings.Join(keys, ", ") + ") of " + to.Name + ": give " + fk.Table.Name +
+			" columns for it, let the foreign key contain them, and declare it; or drop the foreign key."
+	case len(columns) < len(keys):
+		return UnkeyedHint(schema, fk, keys, keys)
+	}
+	return declareHint(fk.Table.Name, columns)
 }
 
 // written refuses writes to a sharded table that would have to change something else, and cannot.
@@ -381,7 +402,7 @@ func (mo modification) modifying(c *cte) {
 	case *pg.Node_MergeStmt:
 		mo.merge(n.MergeStmt)
 	default:
-		mo.l.a.unsupported("", "this form of WITH is not supported")
+		mo.l.a.unsupported("Send what is inside WITH as a statement of its own.", "this form of WITH is not supported")
 	}
 	c.opaque = len(c.cols) == 0
 }

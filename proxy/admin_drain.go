@@ -47,7 +47,7 @@ func (a adminSource) ResumeEverywhere(ctx context.Context, shard string) error {
 // handedOver returns a shard whose primary may change.
 func (a adminSource) handedOver(shard string) (*handover.Shard, error) {
 	if a.srv.cfg.Directory == nil {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "this proxy has no directory")
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "this proxy has no directory").WithHint("Send it to a proxy that has one: etcd in weft.yaml.")
 	}
 	return &handover.Shard{Directory: a.srv.cfg.Directory, Name: shard}, nil
 }

@@ -328,7 +328,7 @@ func (a adminSource) Resume(shard string) error {
 // Reload implements console.Control.
 func (a adminSource) Reload(ctx context.Context) ([]string, error) {
 	if a.srv.cfg.Reload == nil {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "this weft was not started from a file")
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "this weft was not started from a file").WithHint("Start it with weft serve -c weft.yaml.")
 	}
 	notes, err := a.srv.cfg.Reload(ctx)
 	if e := (*pgerr.Error)(nil); err != nil && !errors.As(err, &e) {

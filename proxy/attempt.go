@@ -89,7 +89,8 @@ func (ga *gatherer) inserted(a *parser.Attempt, h *overheard) (map[string]string
 	case a.Whole != "":
 		values[a.Whole] = quote.Literal(composite(h.row))
 	case len(h.row) != len(a.Into) && len(a.Into) > 0:
-		return nil, ga.s.lost.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "RETURNING of %d columns INTO %d variables is not supported here", len(h.row), len(a.Into)))
+		return nil, ga.s.lost.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "RETURNING of %d columns INTO %d variables is not supported here", len(h.row), len(a.Into)).
+			WithHint("Name as many variables as columns, or one of a row type."))
 	default:
 		for i, name := range a.Into {
 			if h.row[i] != nil {

@@ -36,7 +36,7 @@ func (cm *commit) mayChange() error { return cm.reaches(schemaChange) }
 // reaches refuses a change of something while the directory cannot be reached.
 func (cm *commit) reaches(what string) error {
 	if cm.s.srv.cfg.Directory == nil {
-		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory")
+		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory").WithHint("Send it to a proxy that has one: etcd in weft.yaml.")
 	}
 	// Ask the directory: that its watch has not failed yet does not mean that it can be reached.
 	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, 3*time.Second)

@@ -263,7 +263,8 @@ func (x *load) openHome() error {
 	if err := s.legs.endLegs([]*leg{in.leg}, false); err != nil {
 		return err
 	}
-	return pgerr.New(pgerr.FeatureNotSupported, "COPY with %s is not supported for a table that is on several shards", x.plan.Unclear)
+	return pgerr.New(pgerr.FeatureNotSupported, "COPY with %s is not supported for a table that is on several shards", x.plan.Unclear).
+		WithHint("Use another format, or other options: text, CSV and binary are supported.")
 }
 
 // alone runs a statement in the block, on a shard whose COPY is not open yet. With "" it only

@@ -220,7 +220,8 @@ func (cp *copier) newOutlet(c *plan.Copy) (*outlet, error) {
 		return nil, err
 	}
 	if c.Unclear != "" {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards with this %s is not supported", c.Unclear)
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards with this %s is not supported", c.Unclear).
+			WithHint("Use another format, or other options: text, CSV and binary are supported.")
 	}
 	if e := canonicalEncoding(c.Encoding); c.Encoding != "" && e != strings.ReplaceAll(cp.s.out.encoding, "_", "") {
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards in another encoding than the client's is not supported").

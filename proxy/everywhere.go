@@ -357,7 +357,8 @@ func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 		return err
 	} else if changed != nil {
 		// The home shard has the clear password: it was prepared when no table was declared.
-		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared")
+		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared").
+			WithHint("Deallocate it, and prepare it anew.")
 	}
 	if err := ev.s.write.mayFire(e.plan.Fires); err != nil {
 		return err

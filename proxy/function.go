@@ -124,7 +124,8 @@ func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
 	}
 	if u.s.tx.isOpen() || u.s.localStatus() != wire.TxIdle {
 		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
-			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first.")
+			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first. " +
+				"In a migration: atomic = False (Django), disable_ddl_transaction! (Rails), transaction: false (knex).")
 	}
 	what := schemaChange
 	if f.Name == "throttle" || f.Name == "unthrottle" {

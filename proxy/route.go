@@ -429,7 +429,7 @@ func (t *transaction) endLocally(text []byte, f *parser.Facts) string {
 // enterMissing makes the lookup entries of values that have none yet.
 func (rt *routing) enterMissing(missing []executor.Missing) error {
 	if rt.s.srv.cfg.Keeps.Entries == nil {
-		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries")
+		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries").WithHint("Send it to a proxy that has a directory: etcd in weft.yaml.")
 	}
 	// The values are sorted by lookup: one request for each lookup.
 	for len(missing) > 0 {

@@ -86,7 +86,8 @@ func (t *transaction) withEveryShard(do func(c *pool.Conn) error) error {
 func (t *transaction) importQuery(text []byte, n int) error {
 	id, ok := parser.ImportedSnapshot(string(text), t.s.record.scanOptions())
 	if !ok {
-		return t.s.route.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "SET TRANSACTION SNAPSHOT must be a statement of its own"), n)
+		return t.s.route.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "SET TRANSACTION SNAPSHOT must be a statement of its own").
+			WithHint("Send it alone, as the first statement after BEGIN."), n)
 	}
 	if err := t.importSnapshots(id); err != nil {
 		return t.s.route.refuseQuery(err, n)

@@ -37,7 +37,7 @@ func (m *Mover) bucketSQL(ctx context.Context, snap *directory.Snapshot, t *dire
 		text, err = snap.BucketSQL(v, columns)
 	case vindex.Lookup:
 		if m.cfg.Entries == nil {
-			return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
+			return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here").WithHint("%s", noDirectoryHint)
 		}
 		// No value is pinned while a job carries rows of the lookup's databases.
 		own, pinErr := m.cfg.Entries.Pinned(ctx, t.Vindex.Name, snap)

@@ -7,6 +7,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/planner"
 	"weft/quote"
 )
 
@@ -144,7 +145,9 @@ func (d *declaration) next(fk catalog.ForeignKey) string {
 		}
 	}
 	if len(key) != len(d.seen.verdict.table.Columns) {
-		return fmt.Sprintf("The foreign key does not contain the shard key of %s: %s cannot be sharded beside it before it does.", d.req.name(), display(fk.Table))
+		keys := keyColumns(&d.seen.verdict.table)
+		return fmt.Sprintf("The foreign key does not contain the shard key of %s: %s cannot be sharded beside it before it does. ", d.req.name(), display(fk.Table)) +
+			planner.UnkeyedHint(d.seen.judgement.schema, &fk, keys, keys)
 	}
 	return fmt.Sprintf("SELECT weft.shard_table(%s, %s);", quote.Literal(display(fk.Table)), quote.Literal(strings.Join(key, ", ")))
 }

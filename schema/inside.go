@@ -37,7 +37,7 @@ type insideConn struct{ Conn }
 
 func (c insideConn) Exec(sql string) ([][]string, error) { return c.Conn.Exec(catalog.Inside(sql)) }
 
-const insideHint = "Call it by itself, when the transaction that makes the table is committed."
+const insideHint = "Call it by itself, when the transaction that makes the table is committed. In a migration: atomic = False (Django), disable_ddl_transaction! (Rails), transaction: false (knex)."
 
 // DeclareInside judges the declaration of a table, over a connection to the home shard on which a transaction
 // is open that has the table locked. It changes settings of the connection: the caller rolls back

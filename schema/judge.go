@@ -234,12 +234,14 @@ func (j *judgement) uniqueIndex(rel *catalog.Relation, u *catalog.Unique) error 
 				j.out.notices = append(j.out.notices, &pgerr.Error{
 					Severity: pgerr.SeverityNotice, Code: "00000",
 					Message: fmt.Sprintf("%s %q does not contain the shard key: weft gives values of %s out uniquely over all shards, but an explicit value is checked on its own shard only until a unique lookup exists", what, u.Name, name),
+					Hint:    fmt.Sprintf("If values are given explicitly: SELECT weft.create_lookup(%s, %s, is_unique => true).", quote.Literal(j.req.name()), quote.Literal(strings.Join(u.Columns, ", "))),
 				})
 			}
 			return nil
 		}
 	}
-	if j.lookedUp(rel, u) {
+	why := j.notLookedUp(rel, u)
+	if why == "" {
 		if rel == j.rel {
 			j.out.notices = append(j.out.notices, &pgerr.Error{
 				Severity: pgerr.SeverityNotice, Code: "00000",
@@ -254,26 +256,41 @@ func (j *judgement) uniqueIndex(rel *catalog.Relation, u *catalog.Unique) error 
 	}
 	return refuse(pgerr.FeatureNotSupported, "%s %q on (%s) of %q does not contain the shard key %q", what, u.Name, of, display(rel.Name), strings.Join(j.req.Columns, ", ")).
 		WithDetail("Each shard checks its own rows only, so two shards could hold the same value.").
-		WithHint("Add the key to the index, or drop it. A lookup keeps columns unique over all shards, but not expressions, parts of a table, deferrable constraints, " +
-			"NULLS NOT DISTINCT, or types that cannot be a shard key.")
+		WithHint("Add the key to the index, or drop it. A lookup could keep its values unique over all shards, but not %s.", why)
 }
 
-// lookedUp reports whether a lookup can keep an index unique over all shards. The index of a
-// partition belongs to the index of its table.
-func (j *judgement) lookedUp(rel *catalog.Relation, u *catalog.Unique) bool {
+// notLookedUp returns the reason why no lookup can keep an index unique over all shards, or "". The index
+// of a partition belongs to the index of its table.
+func (j *judgement) notLookedUp(rel *catalog.Relation, u *catalog.Unique) string {
 	if rel != j.rel {
-		return slices.ContainsFunc(j.rel.Unique, func(o catalog.Unique) bool { return !o.Partial && sameSet(o.Columns, u.Columns) }) && j.lookedUp(j.rel, u)
+		if !slices.ContainsFunc(j.rel.Unique, func(o catalog.Unique) bool { return !o.Partial && sameSet(o.Columns, u.Columns) }) {
+			return "those of one partition alone"
+		}
+		return j.notLookedUp(j.rel, u)
 	}
-	if _, ok := j.out.vindex.(vindex.Computed); !ok || u.Partial || u.Deferrable || u.NullsNotDistinct {
-		return false
+	switch _, computed := j.out.vindex.(vindex.Computed); {
+	case !computed:
+		return "in a table whose own places are looked up (vindex " + j.out.table.Vindex.Kind + ")"
+	case slices.Contains(u.Columns, ""):
+		return "those of an expression"
+	case u.Partial:
+		return "those of a part of the table (WHERE)"
+	case u.Deferrable:
+		return "of a deferrable constraint"
+	case u.NullsNotDistinct:
+		return "with NULLS NOT DISTINCT"
 	}
 	for _, name := range u.Columns {
-		c := rel.Column(name)
-		if c == nil || !datum.Keyed(datum.Type(c.Base)) || c.Enum || c.Nondeterministic {
-			return false
+		switch c := rel.Column(name); {
+		case c == nil:
+			return "those of column " + name
+		case c.Nondeterministic:
+			return fmt.Sprintf("those of column %s, whose collation is nondeterministic", name)
+		case !datum.Keyed(datum.Type(c.Base)) || c.Enum:
+			return fmt.Sprintf("those of column %s, whose type %s cannot be looked up", name, c.TypeName)
 		}
 	}
-	return true
+	return ""
 }
 
 var randomUUID = regexp.MustCompile(`^\(?(?:[\w"]+\.)?(gen_random_uuid|uuid_generate_v1|uuid_generate_v1mc|uuid_generate_v4|uuidv4|uuidv7)\(\)\)?$`)

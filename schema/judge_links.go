@@ -93,9 +93,7 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 	}
 	switch {
 	case to == nil:
-		return about("%s is on the home shard alone", display(fk.References)).
-			WithHint("Declare %s first: SELECT weft.shard_table(%s, …) with the column that %s references, or weft.reference_table(%s) if it is small and seldom written.",
-				display(fk.References), quote.Literal(display(fk.References)), strings.Join(fk.Columns, ", "), quote.Literal(display(fk.References)))
+		return about("%s is on the home shard alone", display(fk.References)).WithHint("%s", j.firstHint(&fk))
 	case to.Kind == directory.Reference:
 		return rekeys(fk, from, false)
 	case from.Kind == directory.Reference:
@@ -105,12 +103,9 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 		return about("%s is %s with vindex %s, %s is %s with vindex %s", display(fk.Table), describe(from), from.Vindex, display(fk.References), describe(to), to.Vindex).
 			WithHint("Shard both by the same vindex and key.")
 	}
-	for i, key := range from.Columns {
-		at := slices.Index(fk.Columns, key.Name)
-		if at < 0 || at >= len(fk.RefColumns) || fk.RefColumns[at] != to.Columns[i].Name {
-			return about("it does not map the key column %s to %s's key column %s", key.Name, display(fk.References), to.Columns[i].Name).
-				WithHint("Let the foreign key contain the shard key of both tables, or shard by the column that references.")
-		}
+	if mine, theirs := keyColumns(from), keyColumns(to); !fk.Contains(mine, theirs) {
+		return about("it does not match the shard key (%s) with that of %s (%s)", strings.Join(mine, ", "), display(fk.References), strings.Join(theirs, ", ")).
+			WithHint("%s", planner.UnkeyedHint(j.schema, &fk, mine, theirs))
 	}
 	if err := rekeys(fk, from, true); err != nil || from.Group == to.Group {
 		return err
@@ -119,17 +114,51 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 		"%q cannot be declared online: its foreign key %q references %q, which is sharded already", display(fk.Table), fk.Name, display(fk.References))
 }
 
+// firstHint tells how to declare the table that a foreign key references, and what the foreign key must contain then.
+func (j *judgement) firstHint(fk *catalog.ForeignKey) string {
+	name := quote.Literal(display(fk.References))
+	small := fmt.Sprintf("SELECT weft.reference_table(%s) if it is small and seldom written", name)
+	if j.kind == directory.Reference {
+		return "A reference table can reference reference tables only: " + small + "."
+	}
+	// The other table has the same key if the foreign key matches its columns, or if it has columns of the same names.
+	mine, theirs := keyColumns(&j.out.table), []string(nil)
+	other := j.schema.Relation(fk.References)
+	for _, key := range mine {
+		switch at := slices.Index(fk.Columns, key); {
+		case at >= 0 && at < len(fk.RefColumns):
+			theirs = append(theirs, fk.RefColumns[at])
+		case other != nil && other.Column(key) != nil:
+			theirs = append(theirs, key)
+		}
+	}
+	if len(theirs) != len(mine) {
+		return fmt.Sprintf("Declare %s first: %s. To shard it beside %s it needs the shard key (%s) as columns of its own, and the foreign key must contain it.",
+			display(fk.References), small, display(fk.Table), strings.Join(mine, ", "))
+	}
+	hint := fmt.Sprintf("Declare %s first: SELECT weft.shard_table(%s, %s), or %s.", display(fk.References), name, quote.Literal(strings.Join(theirs, ", ")), small)
+	if !fk.Contains(mine, theirs) {
+		hint += " " + planner.UnkeyedHint(j.schema, fk, mine, theirs)
+	}
+	return hint
+}
+
+// keyColumns returns the names of a sharded table's key columns.
+func keyColumns(t *directory.Table) []string {
+	var out []string
+	for _, c := range t.Columns {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
 // rekeys refuses a foreign key whose actions would change the shard key of rows: actions run inside
 // a shard, and the rows would stay there.
 func rekeys(fk catalog.ForeignKey, from *directory.Table, colocated bool) error {
 	if from.Kind != directory.Sharded {
 		return nil
 	}
-	var keys []string
-	for _, c := range from.Columns {
-		keys = append(keys, c.Name)
-	}
-	how := fk.Rekeys(keys, colocated)
+	how := fk.Rekeys(keyColumns(from), colocated)
 	if how == "" {
 		return nil
 	}

@@ -48,11 +48,14 @@ func (m *Mover) forgetEntries(ctx context.Context, t *directory.Table) {
 	}
 }
 
+// noDirectoryHint tells how lookups can be kept.
+const noDirectoryHint = "Entries of lookups are in the directory: use a proxy that has one (etcd in weft.yaml), or another vindex."
+
 // lookupSQL makes entries for all values that the table holds, and returns the expression for a
 // row's bucket: the default, except for values that have another bucket.
 func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, error) {
 	if d.cfg.Entries == nil {
-		return "", pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
+		return "", pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here").WithHint("%s", noDirectoryHint)
 	}
 	w := &entryWriter{ctx: d.ctx, entries: d.cfg.Entries, numbers: directory.NumberingOf(d.snap), lookup: d.seen.verdict.table.Vindex.Name, vindex: v}
 	if err := w.read(d.home, d.req.Table.SQL(), columns[0]); err != nil {

@@ -78,7 +78,8 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 	first := directory.NumberingOf(snap).First
 	placement, err := vindex.LookupTable(columns, first)
 	if err != nil {
-		return nil, refuse(pgerr.FeatureNotSupported, "%s cannot have a lookup on (%s): %s", name, strings.Join(req.Columns, ", "), err).WithCause(err)
+		return nil, refuse(pgerr.FeatureNotSupported, "%s cannot have a lookup on (%s): %s", name, strings.Join(req.Columns, ", "), err).WithCause(err).
+			WithHint("Make the lookup of other columns, or change the type of the column.")
 	}
 	var ks, vs []string
 	for i, c := range t.Columns {

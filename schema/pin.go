@@ -27,7 +27,7 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no values", shard, sh.State)
 	}
 	if m.cfg.Entries == nil {
-		return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
+		return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here").WithHint("%s", noDirectoryHint)
 	}
 	home, err := open(ctx, m.cfg.Shards, snap.Home, database, user, "weft")
 	if err != nil {

@@ -2,11 +2,13 @@ package schema
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"weft/catalog"
 	"weft/pgerr"
+	"weft/planner"
 )
 
 // Related returns the request and one for each table that foreign keys tie to its table, in either
@@ -56,7 +58,7 @@ func related(schema *catalog.Schema, req Request, declared func(catalog.Name) bo
 				if len(columns) != len(out[i].Columns) {
 					return nil, pgerr.New(pgerr.InvalidForeignKey, "foreign key %q ties %q and %q by other columns than the shard key %s of %q", fk.Name, display(fk.Table), display(fk.References),
 						strings.Join(out[i].Columns, ", "), out[i].name()).
-						WithHint("Let the foreign key contain the shard key, declare %s as a reference table first, or drop the foreign key.", display(other))
+						WithHint("%s", relatedHint(schema, &fk, out[i].Columns))
 				}
 				if k, known := at[other]; known {
 					if !slices.Equal(out[k].Columns, columns) {
@@ -74,6 +76,17 @@ func related(schema *catalog.Schema, req Request, declared func(catalog.Name) bo
 		}
 	}
 	return out, nil
+}
+
+// relatedHint tells how a foreign key can contain the shard key, if both tables have columns of its names.
+func relatedHint(schema *catalog.Schema, fk *catalog.ForeignKey, keys []string) string {
+	for _, n := range []catalog.Name{fk.Table, fk.References} {
+		if rel := schema.Relation(n); rel == nil || slices.ContainsFunc(keys, func(k string) bool { return rel.Column(k) == nil }) {
+			return fmt.Sprintf("Declare %s as a reference table first, or leave the foreign key out. To shard both, both need the shard key (%s), and the foreign key must contain it.",
+				display(fk.References), strings.Join(keys, ", "))
+		}
+	}
+	return planner.UnkeyedHint(schema, fk, keys, keys)
 }
 
 // root returns the table that a partition is a part of, or the name itself.

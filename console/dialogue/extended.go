@@ -54,7 +54,7 @@ func (d *Dialogue) extended(typ byte, body []byte) error {
 		}
 		d.out.B = wire.AppendEmpty(d.out.B, wire.CloseComplete)
 	default:
-		return pgerr.New(pgerr.FeatureNotSupported, "the admin database knows queries only")
+		return pgerr.New(pgerr.FeatureNotSupported, "the admin database knows queries only").WithHint("Send SHOW HELP for its commands.")
 	}
 	return nil
 }

@@ -186,7 +186,8 @@ func (t *Throttler) Rows(ctx context.Context) []Row {
 // Put stores a new throttle of a user. It is in effect here when Put returns, and soon in all proxies.
 func (t *Throttler) Put(ctx context.Context, r throttle.Rule) (int64, error) {
 	if t.cfg.Store == nil {
-		return 0, pgerr.New(pgerr.FeatureNotSupported, "this proxy has no directory to keep throttles in")
+		return 0, pgerr.New(pgerr.FeatureNotSupported, "this proxy has no directory to keep throttles in").
+			WithHint("Send it to a proxy that has one: etcd in weft.yaml.")
 	}
 	if err := r.Validate(); err != nil {
 		return 0, err
