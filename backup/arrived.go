@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"weft/primary"
 )
 
 // Restored is what a server says of itself after its restore.
@@ -11,6 +13,8 @@ type Restored struct {
 	Shard, Address string
 	System         string
 	InRecovery     bool
+	// LSN is where the server is.
+	LSN string
 	// History is the history of the server's timeline: pg_wal/<timeline>.history. Empty on the first timeline.
 	History string
 }
@@ -26,6 +30,9 @@ func (m *Manifest) Arrived(r Restored) error {
 	}
 	if r.InRecovery {
 		return fmt.Errorf("%s at %s is still in recovery: wait until it has reached the point, or look into its log", r.Shard, r.Address)
+	}
+	if m.Kind == Snapshot {
+		return m.copied(r, mark)
 	}
 	reason := fmt.Sprintf("at restore point %q", m.Target)
 	for line := range strings.Lines(r.History) {
@@ -43,6 +50,19 @@ func (m *Manifest) sameTimeline(r Restored, mark Mark, timeline string) error {
 	want, err2 := strconv.ParseUint(mark.Timeline(), 16, 32)
 	if err1 != nil || err2 != nil || got != want {
 		return fmt.Errorf("%s at %s was restored along timeline %s, and the point is on timeline %d", r.Shard, r.Address, timeline, want)
+	}
+	return nil
+}
+
+// copied checks a server that was started on a copy of its disk. That the copy was made before the locks were released cannot be seen.
+func (m *Manifest) copied(r Restored, mark Mark) error {
+	was, err := primary.ParseLSN(mark.LSN)
+	if err != nil {
+		return fmt.Errorf("the manifest: %w", err)
+	}
+	is, err := primary.ParseLSN(r.LSN)
+	if err != nil || is < was {
+		return fmt.Errorf("%s at %s is at %s, and the copy was to be made after %s", r.Shard, r.Address, r.LSN, mark.LSN)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"weft/directory"
 )
@@ -14,20 +15,29 @@ import (
 // Format is the version of the manifests that this package writes.
 const Format = 1
 
+// Snapshot is the Kind of a manifest for copies of disks, which were made while weft backup hold has held the locks.
+const Snapshot = "snapshot"
+
 // Manifest says where a point is in the WAL of each shard, and what the directory was.
 type Manifest struct {
-	Format int    `json:"format"`
-	Name   string `json:"name"`
+	Format int `json:"format"`
+	// Kind is empty for a point in the log of each shard, and Snapshot for copies of disks.
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name"`
 	// Target is the name that PostgreSQL knows the point by: recovery_target_name.
 	Target  string `json:"target"`
 	Cluster string `json:"cluster"`
 	Home    string `json:"home"`
+	// Strict says that the commits of all shards were held while the point was made.
+	Strict bool `json:"strict,omitempty"`
 	// Number orders states of the directory, see directory.Snapshot.Number.
 	Number int64 `json:"number"`
 	// Marks are in the order of the shards.
 	Marks []Mark `json:"marks"`
 	// Directory is a directory.Copy.
 	Directory string `json:"directory"`
+	// Held is for how long commits were held. It is known to the maker only.
+	Held time.Duration `json:"-"`
 	// Sum is the SHA-256 of the manifest without Sum.
 	Sum string `json:"sum"`
 }
@@ -64,6 +74,13 @@ func (m *Manifest) sum() string {
 	}
 	s := sha256.Sum256(b)
 	return hex.EncodeToString(s[:])
+}
+
+// CopyID is the id of the cluster that is restored from the manifest as a copy of a name. It is always the same, so that an attempt that failed can be
+// made again.
+func (m *Manifest) CopyID(name string) string {
+	s := sha256.Sum256([]byte(m.Cluster + "\x00" + m.Sum + "\x00" + name))
+	return hex.EncodeToString(s[:8])
 }
 
 // Encode returns the text of the manifest.

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,6 +47,9 @@ type Maker struct {
 	Patience time.Duration
 	// Pause waits between two attempts. Default: a time that grows with each.
 	Pause func(ctx context.Context, try int) error
+	// Strict makes the commits of all shards wait while the points are made. Directory is needed for that.
+	Strict    bool
+	Directory Directory
 	// Say tells the operator of an attempt that was in vain. Nil: says nothing.
 	Say func(text string)
 }
@@ -59,6 +64,16 @@ func (m *Maker) Make(ctx context.Context, name string) (*Manifest, error) {
 	if !pointName.MatchString(name) {
 		return nil, fmt.Errorf("%q: %w", name, ErrName)
 	}
+	var made *Manifest
+	err := m.retry(ctx, func() (err error) {
+		made, err = m.attempt(ctx, name)
+		return err
+	})
+	return made, err
+}
+
+// retry tries something until it does not say that it is busy.
+func (m *Maker) retry(ctx context.Context, attempt func() error) error {
 	tries, pause := m.Tries, m.Pause
 	if tries == 0 {
 		tries = 20
@@ -67,16 +82,16 @@ func (m *Maker) Make(ctx context.Context, name string) (*Manifest, error) {
 		pause = rest
 	}
 	for try := 1; ; try++ {
-		made, err := m.attempt(ctx, name)
+		err := attempt()
 		var busy *BusyError
 		if err == nil || !errors.As(err, &busy) || try == tries {
-			return made, err
+			return err
 		}
 		if m.Say != nil {
 			m.Say(fmt.Sprintf("attempt %d: %s", try, busy))
 		}
 		if err := pause(ctx, try); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -112,6 +127,27 @@ func (e *BusyError) Unwrap() error { return e.Cause }
 // place is a database of a shard.
 type place struct{ shard, database string }
 
+// failed returns an error of a place. If the shard may be about to get another primary, another attempt may succeed.
+func (p place) failed(err error) error {
+	if unled(err) {
+		return &BusyError{Why: fmt.Sprintf("shard %s has no primary at the moment", p.shard), Cause: err}
+	}
+	return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+}
+
+// unled reports whether an error is one of a server that is gone, stops, starts, or is a standby.
+func unled(err error) bool {
+	var e *pgerr.Error
+	var n net.Error
+	switch {
+	case errors.As(err, &e):
+		return strings.HasPrefix(e.Code, "08") || slices.Contains([]string{pgerr.AdminShutdown, "57P02", pgerr.CannotConnectNow, "25006", pgerr.ObjectNotInPrerequisiteState}, e.Code)
+	case errors.Is(err, context.Canceled): // another place has failed
+		return false
+	}
+	return errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
 // attempt makes a point, or says why it could not.
 func (m *Maker) attempt(ctx context.Context, name string) (_ *Manifest, err error) {
 	before, err := m.Cluster.Load(ctx)
@@ -121,24 +157,42 @@ func (m *Maker) attempt(ctx context.Context, name string) (_ *Manifest, err erro
 	if why := unsettled(before); why != "" {
 		return nil, &BusyError{Why: why}
 	}
+	if m.Strict {
+		if err := m.allFollow(ctx, before.Version); err != nil {
+			return nil, err
+		}
+	}
 	h, err := m.hold(ctx, before)
 	defer h.release()
 	if err != nil {
 		return nil, err
+	}
+	var pause *halting
+	if m.Strict {
+		pause, err = m.halt(ctx, h)
+		defer pause.end()
+		if err != nil {
+			return nil, err
+		}
 	}
 	// Recovery stops at the first point of a name: every attempt has its own.
 	var id [4]byte
 	_, _ = rand.Read(id[:])
 	out := &Manifest{
 		Format: Format, Name: name, Target: fmt.Sprintf("weft:%s:%s", name, hex.EncodeToString(id[:])),
-		Cluster: before.Cluster, Home: before.Home, Marks: make([]Mark, len(before.Shards)),
+		Cluster: before.Cluster, Home: before.Home, Marks: make([]Mark, len(before.Shards)), Strict: m.Strict,
 	}
 	if err := h.mark(ctx, before, out); err != nil {
 		return nil, err
 	}
-	if err := h.still(); err != nil {
+	if err := errors.Join(h.still(), current(before, out)); err != nil {
 		return nil, err
 	}
+	if err := pause.lasted(); err != nil {
+		return nil, err
+	}
+	out.Held = h.held()
+	pause.end()
 	h.release()
 	after, err := m.Cluster.Load(ctx)
 	if err != nil {
@@ -157,6 +211,7 @@ func (m *Maker) attempt(ctx context.Context, name string) (_ *Manifest, err erro
 
 // holding is the locks of one attempt.
 type holding struct {
+	since  time.Time // when the first lock was asked for
 	places []place
 	conns  []Conn
 	bare   []bool // the database has no table of decisions on the shard
@@ -168,7 +223,7 @@ func (m *Maker) hold(ctx context.Context, snap *directory.Snapshot) (*holding, e
 	if len(databases) == 0 {
 		return &holding{}, errors.New("no table is declared: one PostgreSQL has all rows, and its own backups are enough")
 	}
-	h := &holding{}
+	h := &holding{since: time.Now()}
 	for i := range snap.Shards {
 		for _, d := range databases {
 			h.places = append(h.places, place{snap.Shards[i].Name, d})
@@ -181,7 +236,7 @@ func (m *Maker) hold(ctx context.Context, snap *directory.Snapshot) (*holding, e
 			defer pgerr.Recovered(&err)
 			c, err := m.Cluster.Dial(ctx, p.shard, p.database)
 			if err != nil {
-				return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+				return p.failed(err)
 			}
 			h.conns[i] = c
 			return h.lock(ctx, i, cmp.Or(m.Patience, time.Second))
@@ -199,7 +254,7 @@ func (h *holding) lock(ctx context.Context, i int, patience time.Duration) error
 	defer context.AfterFunc(ctx, c.Interrupt)()
 	rows, err := c.Exec(exists)
 	if err != nil {
-		return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+		return p.failed(err)
 	}
 	if rows[0][0] != "t" {
 		h.bare[i] = true
@@ -212,8 +267,11 @@ func (h *holding) lock(ctx context.Context, i int, patience time.Duration) error
 	case pgerr.From(err).Code == pgerr.LockNotAvailable:
 		return &BusyError{Why: fmt.Sprintf("commits over several shards did not end within %s on %s, database %s", patience, p.shard, p.database), Cause: err}
 	}
-	return fmt.Errorf("%s, database %s: %w", p.shard, p.database, err)
+	return p.failed(err)
 }
+
+// held is for how long the locks have been asked for or held.
+func (h *holding) held() time.Duration { return time.Since(h.since) }
 
 // mark makes the restore points: those of the home shard last.
 func (h *holding) mark(ctx context.Context, snap *directory.Snapshot, m *Manifest) error {
@@ -244,17 +302,28 @@ const markQuery = "SELECT l::text, pg_catalog.pg_walfile_name(l), (SELECT system
 	"FROM pg_catalog.pg_create_restore_point(%s) l"
 
 func (h *holding) markOne(ctx context.Context, shard, target string, out *Mark) error {
-	c := h.conns[slices.IndexFunc(h.places, func(p place) bool { return p.shard == shard })]
-	defer context.AfterFunc(ctx, c.Interrupt)()
-	rows, err := c.Exec(fmt.Sprintf(markQuery, quote.Literal(target)))
+	defer context.AfterFunc(ctx, h.conn(shard).Interrupt)()
+	return h.ask(fmt.Sprintf(markQuery, quote.Literal(target)), shard, out)
+}
+
+// conn is a connection to a shard.
+func (h *holding) conn(shard string) Conn {
+	return h.conns[slices.IndexFunc(h.places, func(p place) bool { return p.shard == shard })]
+}
+
+// ask runs a query with the columns of markQuery on a shard.
+func (h *holding) ask(sql, shard string, out *Mark) error {
+	rows, err := h.conn(shard).Exec(sql)
 	if err != nil {
 		if pgerr.From(err).Code == pgerr.InsufficientPrivilege {
 			return fmt.Errorf("%s: %w: GRANT EXECUTE ON FUNCTION pg_create_restore_point(text) TO weft's service user, in the database %s", shard, err, h.places[0].database)
 		}
-		return fmt.Errorf("%s: %w", shard, err)
+		return place{shard, h.places[0].database}.failed(err)
 	}
 	r := rows[0]
-	*out = Mark{Shard: shard, LSN: r[0], File: r[1], System: r[2], Server: r[3], At: strings.Replace(r[4], " ", "T", 1) + "Z", Archives: r[5] != "off"}
+	*out = Mark{
+		Shard: shard, LSN: r[0], File: r[1], System: r[2], Server: r[3], At: strings.Replace(r[4], " ", "T", 1) + "Z", Archives: r[5] != "off",
+	}
 	return nil
 }
 
@@ -266,7 +335,7 @@ func (h *holding) still() error {
 		}
 		rows, err := h.conns[i].Exec(exists)
 		if err != nil {
-			return fmt.Errorf("%s, database %s: %w", h.places[i].shard, h.places[i].database, err)
+			return h.places[i].failed(err)
 		}
 		if rows[0][0] == "t" {
 			return &BusyError{Why: fmt.Sprintf("the first decision was made on %s, database %s", h.places[i].shard, h.places[i].database)}

@@ -188,8 +188,8 @@ func TestFails(t *testing.T) {
 	for _, c := range []struct{ at, sql, want string }{
 		{"c/one", "dial", "c, database one: boom"},
 		{"a/two", "BEGIN", "a, database two: boom"},
-		{"c/one", "restore_point", "c: boom"},
-		{"b/one", "restore_point", "b: boom"},
+		{"c/one", "restore_point", "c, database one: boom"},
+		{"b/one", "restore_point", "b, database one: boom"},
 	} {
 		f := newFake()
 		f.answer = func(at, sql string) ([][]string, error, bool) {
@@ -243,14 +243,14 @@ func TestArrived(t *testing.T) {
 		r    Restored
 		want string
 	}{
-		{Restored{"a", "h:1", "77a", false, "1\t0/2000000\tno recovery target specified\n\n" + line("2")}, ""},
-		{Restored{"a", "h:1", "77a", false, line("2") + "3\t0/4000000\tno recovery target specified\n"}, ""},
-		{Restored{"a", "h:1", "77a", true, ""}, "still in recovery"},
-		{Restored{"a", "h:1", "77b", false, line("2")}, "is another server"},
-		{Restored{"a", "h:1", "77a", false, line("1")}, "along timeline 1, and the point is on timeline 2"},
-		{Restored{"a", "h:1", "77a", false, "2\t0/30000F8\tat restore point \"weft:x\"\n"}, "was not restored to the point x"},
-		{Restored{"a", "h:1", "77a", false, ""}, "was not restored"},
-		{Restored{"z", "h:1", "77a", false, ""}, "no such shard"},
+		{Restored{"a", "h:1", "77a", false, "", "1\t0/2000000\tno recovery target specified\n\n" + line("2")}, ""},
+		{Restored{"a", "h:1", "77a", false, "", line("2") + "3\t0/4000000\tno recovery target specified\n"}, ""},
+		{Restored{"a", "h:1", "77a", true, "", ""}, "still in recovery"},
+		{Restored{"a", "h:1", "77b", false, "", line("2")}, "is another server"},
+		{Restored{"a", "h:1", "77a", false, "", line("1")}, "along timeline 1, and the point is on timeline 2"},
+		{Restored{"a", "h:1", "77a", false, "", "2\t0/30000F8\tat restore point \"weft:x\"\n"}, "was not restored to the point x"},
+		{Restored{"a", "h:1", "77a", false, "", ""}, "was not restored"},
+		{Restored{"z", "h:1", "77a", false, "", ""}, "no such shard"},
 	} {
 		if err := m.Arrived(c.r); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.r, err)

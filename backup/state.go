@@ -30,11 +30,11 @@ func Verdict(s State) string {
 }
 
 // Archived reports whether a server that has archived one WAL file has archived another, which is not newer on the same
-// timeline.
+// timeline. Of another timeline that is not known: after a failover right behind a point its WAL may be lost.
 func Archived(last, file string) bool {
 	const name = 24 // three times eight digits; backup histories have more after that
 	if len(last) < name || len(file) < name {
 		return false // a history of timelines, or nothing
 	}
-	return last[:8] >= file[:8] && last[8:name] >= file[8:name]
+	return last[:8] == file[:8] && last[8:name] >= file[8:name]
 }

@@ -39,6 +39,16 @@ func changed(before, after *directory.Snapshot) string {
 	return ""
 }
 
+// current returns an error if a point was made on a server that is not its shard's primary any more.
+func current(s *directory.Snapshot, m *Manifest) error {
+	for i := range s.Shards {
+		if timeline := m.Marks[i].number(); timeline < s.Shards[i].Timeline {
+			return &BusyError{Why: fmt.Sprintf("a server of shard %s with timeline %d took the point, and the primary has timeline %d", s.Shards[i].Name, timeline, s.Shards[i].Timeline)}
+		}
+	}
+	return nil
+}
+
 func sameCounts(a, b map[string]int64) bool {
 	if len(a) != len(b) {
 		return false

@@ -147,6 +147,11 @@ func (*source) Replicas() []console.Replica {
 	}
 }
 
+func (*source) Backups(context.Context) []console.Backup {
+	usable := true
+	return []console.Backup{{Name: "nightly", At: since, Age: 5, Usable: &usable, Size: 99, Took: 12, Waited: 3, LSN: `{"s1":"0/1"}`}, {Name: "odd", At: since, Strict: true, LSN: "{}"}}
+}
+
 func (*source) Failovers(context.Context) []console.Failover {
 	lost := int64(32)
 	return []console.Failover{
@@ -257,6 +262,10 @@ func TestShow(t *testing.T) {
 			"p1|home|h1:1|primary|primary|7|2|0/100|||{\"async\",\"sync\"}||2024-02-03 03:05:06.000007+00\n" +
 				"p1|home|h2:1|standby|standby|7|2|0/80|128|1.5|||2024-02-03 03:05:06.000007+00\n" +
 				"p1|home|h3:1||silent|||||||dial h3:1: refused|2024-02-03 03:05:06.000007+00\n",
+		},
+		{
+			"SHOW BACKUPS",
+			"nightly|2024-02-03 03:05:06.000007+00|5|f|t|99|12|3|{\"s1\":\"0/1\"}\nodd|2024-02-03 03:05:06.000007+00|0|t||0|0|0|{}\n",
 		},
 		{
 			"SHOW FAILOVERS",

@@ -42,6 +42,8 @@ type Source interface {
 	Replicas() []Replica
 	// Failovers lists the changes of primaries, the latest first.
 	Failovers(ctx context.Context) []Failover
+	// Backups lists the points to which all shards can be restored, the latest first.
+	Backups(ctx context.Context) []Backup
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

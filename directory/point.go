@@ -21,6 +21,10 @@ type Points interface {
 	// reservation ends with release, when held's context ends, or soon after the caller's process has died. held ends when the reservation is lost.
 	Reserve(ctx context.Context, owner string) (held context.Context, release func(), err error)
 
+	// EndReservation ends the reservation whose owner begins with a text, and returns the owner; "" if there is none. The process that has it learns of
+	// that within seconds.
+	EndReservation(ctx context.Context, owner string) (string, error)
+
 	// NotePoint stores a point in place of one of the same name, and its manifest if that is not nil. The newest MaxPoints are kept.
 	NotePoint(ctx context.Context, p Point, manifest []byte) error
 

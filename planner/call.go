@@ -104,9 +104,10 @@ var (
 				"max_wait", "below", "mode", "duration", "reason",
 			},
 		},
-		"unthrottle":  {name: "unthrottle", params: []string{"id"}, needed: 1},
-		"token":       {name: "token", returns: []string{"token"}},
-		"schema_diff": {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
+		"restore_point": {name: "restore_point", params: []string{"name", "strict"}, alias: []string{"point_name", "strict"}, needed: 1, returns: []string{"restore_point"}},
+		"unthrottle":    {name: "unthrottle", params: []string{"id"}, needed: 1},
+		"token":         {name: "token", returns: []string{"token"}},
+		"schema_diff":   {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{
 		"create_distributed_table": {

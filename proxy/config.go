@@ -117,6 +117,8 @@ type Keeps struct {
 	Throttles directory.Throttles
 	// Failovers keeps changes of primaries. Nil: each proxy knows those that it has seen.
 	Failovers directory.Failovers
+	// Points keeps backup points. Nil: sessions make none.
+	Points directory.Points
 }
 
 // Statements says what is counted and logged of statements.

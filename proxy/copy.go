@@ -139,6 +139,9 @@ func (cp *copier) sendCopy(over <-chan struct{}) error {
 			drop = typ == wire.Flush || typ == wire.Sync
 			// Any other message but data ends the COPY: the backend says how.
 			last = typ != wire.CopyData && !drop
+			if last && cp.s.srv.isHalted() {
+				cp.s.awaitHalt()
+			}
 			rem = length + 1
 			continue
 		}

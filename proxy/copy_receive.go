@@ -87,6 +87,9 @@ func (x *load) message() (done bool, err error) {
 		s.client.Consume(wire.HeaderLen)
 		x.rem = length - 4
 	case wire.Flush, wire.Sync, wire.CopyDone, wire.CopyFail:
+		if s.srv.isHalted() {
+			s.awaitHalt()
+		}
 		if typ == wire.Sync {
 			if err := x.take(false); err != nil {
 				return true, err

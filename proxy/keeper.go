@@ -5,8 +5,10 @@ import (
 	"weft/proxy/durable"
 	"weft/proxy/failovers"
 	"weft/proxy/gate"
+	"weft/proxy/halt"
 	"weft/proxy/limiter"
 	"weft/proxy/own"
+	"weft/proxy/points"
 	"weft/proxy/queues"
 	"weft/proxy/roster"
 	"weft/proxy/seek"
@@ -42,6 +44,10 @@ type keeper struct {
 	outlook outlook
 	// failovers are the changes of primaries.
 	failovers *failovers.Recorder
+	// halts are moments in which no message of a client is taken.
+	halts *halt.Halts
+	// points are the backup points that the directory has.
+	points *points.Board
 	// durable is which shards are as durable as declared.
 	durable *durable.Keeper
 	// floors keep sequences above what was drawn from them.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,21 +15,24 @@ import (
 type serverCollector struct{ srv *Server }
 
 var (
-	descUp       = prometheus.NewDesc("weft_shard_up", "1 if a server of a shard answers and may be used.", []string{"shard", "server", "role"}, nil)
-	descLag      = prometheus.NewDesc("weft_replica_lag_seconds", "How far a standby is behind.", []string{"shard", "server"}, nil)
-	descLagBytes = prometheus.NewDesc("weft_replica_lag_bytes", "How much of the primary's log a standby has not replayed.", []string{"shard", "server"}, nil)
-	descSeeking  = prometheus.NewDesc("weft_shard_seeking_seconds_total", "For how long a shard had no primary.", []string{"shard"}, nil)
-	descFailover = prometheus.NewDesc("weft_failover_pause_seconds", "Time from the first suspicion until clients went on, by where.", []string{"shard", "outcome"}, nil)
-	descAtGate   = prometheus.NewDesc("weft_gate_waiting", "Sessions that wait because a shard has no primary, or is paused.", []string{"shard"}, nil)
-	descUnled    = prometheus.NewDesc("weft_failover_timeouts_total", "Times a session waited for a primary in vain.", []string{"shard"}, nil)
-	descLossy    = prometheus.NewDesc("weft_failovers_total", "Changes of the primary of a shard, by whether something was lost.", []string{"shard", "lossy"}, nil)
-	descDurable  = prometheus.NewDesc("weft_shard_durable", "1 if commits of a shard are as durable as the cluster declares.", []string{"shard"}, nil)
-	descInDoubt  = prometheus.NewDesc("weft_in_doubt_transactions", "Prepared transactions of the cluster on a shard that are older than so many seconds.", []string{"shard", "older_than"}, nil)
+	descUp           = prometheus.NewDesc("weft_shard_up", "1 if a server of a shard answers and may be used.", []string{"shard", "server", "role"}, nil)
+	descLag          = prometheus.NewDesc("weft_replica_lag_seconds", "How far a standby is behind.", []string{"shard", "server"}, nil)
+	descLagBytes     = prometheus.NewDesc("weft_replica_lag_bytes", "How much of the primary's log a standby has not replayed.", []string{"shard", "server"}, nil)
+	descSeeking      = prometheus.NewDesc("weft_shard_seeking_seconds_total", "For how long a shard had no primary.", []string{"shard"}, nil)
+	descFailover     = prometheus.NewDesc("weft_failover_pause_seconds", "Time from the first suspicion until clients went on, by where.", []string{"shard", "outcome"}, nil)
+	descAtGate       = prometheus.NewDesc("weft_gate_waiting", "Sessions that wait because a shard has no primary, or is paused.", []string{"shard"}, nil)
+	descUnled        = prometheus.NewDesc("weft_failover_timeouts_total", "Times a session waited for a primary in vain.", []string{"shard"}, nil)
+	descLossy        = prometheus.NewDesc("weft_failovers_total", "Changes of the primary of a shard, by whether something was lost.", []string{"shard", "lossy"}, nil)
+	descDurable      = prometheus.NewDesc("weft_shard_durable", "1 if commits of a shard are as durable as the cluster declares.", []string{"shard"}, nil)
+	descPointSeconds = prometheus.NewDesc("weft_backup_point_seconds", "How long the newest backup point took.", nil, nil)
+	descPointAge     = prometheus.NewDesc("weft_backup_point_age_seconds", "How old the newest backup point is.", nil, nil)
+	descPointEvery   = prometheus.NewDesc("weft_backup_point_interval_seconds", "How far apart backup points are made, if one command makes them.", nil, nil)
+	descInDoubt      = prometheus.NewDesc("weft_in_doubt_transactions", "Prepared transactions of the cluster on a shard that are older than so many seconds.", []string{"shard", "older_than"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *serverCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descLag, descLagBytes, descSeeking, descFailover, descAtGate, descUnled, descDurable, descLossy, descInDoubt} {
+	for _, d := range []*prometheus.Desc{descUp, descLag, descLagBytes, descSeeking, descFailover, descAtGate, descUnled, descDurable, descLossy, descInDoubt, descPointSeconds, descPointAge, descPointEvery} {
 		ch <- d
 	}
 }
@@ -69,6 +73,13 @@ func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for what, n := range counts {
 		ch <- prometheus.MustNewConstMetric(descLossy, prometheus.CounterValue, float64(n), what.Shard, what.Lossy)
+	}
+	if p := c.srv.keeper.points.Newest(); p != nil {
+		gauge(descPointSeconds, p.Took.Seconds())
+		gauge(descPointAge, max(0, time.Since(p.At).Seconds()))
+		if p.Every > 0 {
+			gauge(descPointEvery, p.Every.Seconds())
+		}
 	}
 	for shard, v := range c.srv.keeper.durable.Verdicts() {
 		durable := 0.0

@@ -85,6 +85,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return tapeCall{u.s}.run(ctx, f.Name, args)
 	case "throttle":
 		return throttleCall{u.s}.throttle(ctx, args)
+	case "restore_point":
+		return pointCall{u.s}.run(ctx, args)
 	case "unthrottle":
 		return nil, throttleCall{u.s}.unthrottle(ctx, args)
 	case "dismiss":

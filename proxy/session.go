@@ -245,6 +245,9 @@ func (s *Session) header() (typ byte, length int, err error) {
 	}
 	for {
 		if typ, length, ok := s.client.Header(); ok {
+			if s.srv.isHalted() {
+				s.awaitHalt()
+			}
 			return typ, length, nil
 		}
 		if s.reach.woke.Load() {

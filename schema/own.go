@@ -59,6 +59,7 @@ var ownSteps = []string{
 	sqlFile("own/26_floor"),
 	sqlFile("shards"),
 	sqlFile("own/28_failovers"),
+	sqlFile("own/29_backups"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -92,7 +92,7 @@ func (f *ForBackup) Query(ctx context.Context, spec *directory.Shard, sql string
 }
 
 // restoredQuery is what a server says of itself after its restore.
-const restoredQuery = "SELECT r, s.system_identifier::text, CASE WHEN r THEN '' ELSE COALESCE(pg_catalog.pg_read_file('pg_wal/' || " +
+const restoredQuery = "SELECT r, s.system_identifier::text, CASE WHEN r THEN '' ELSE pg_catalog.pg_current_wal_lsn()::text END, CASE WHEN r THEN '' ELSE COALESCE(pg_catalog.pg_read_file('pg_wal/' || " +
 	"pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) || '.history', 0, 1000000, true), '') END " +
 	"FROM pg_catalog.pg_is_in_recovery() r, pg_catalog.pg_control_system() s"
 
@@ -113,7 +113,7 @@ func (s *Servers) Restored(ctx context.Context, shard *directory.Shard, address 
 	if err != nil {
 		return backup.Restored{}, fmt.Errorf("%s at %s: %w", shard.Name, address, err)
 	}
-	return backup.Restored{Shard: shard.Name, Address: address, InRecovery: rows[0][0] == "t", System: rows[0][1], History: rows[0][2]}, nil
+	return backup.Restored{Shard: shard.Name, Address: address, InRecovery: rows[0][0] == "t", System: rows[0][1], LSN: rows[0][2], History: rows[0][3]}, nil
 }
 
 // Login returns the name and the password with which weft logs in to shards for itself.

@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"weft/backup"
 	"weft/config"
 	"weft/directory"
+	"weft/directory/etcd"
 	"weft/server"
 )
 
@@ -36,11 +39,11 @@ shards could be restored (weft backup check). Small clusters can have all from w
 			if len(args) == 0 {
 				return nil
 			}
-			return &usageError{fmt.Errorf("there is no command %q: it is point, check or take", args[0])}
+			return &usageError{fmt.Errorf("there is no command %q: it is point, list, check, take, hold or release", args[0])}
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(backupPointCommand(), backupCheckCommand(), backupTakeCommand())
+	cmd.AddCommand(backupPointCommand(), backupListCommand(), backupCheckCommand(), backupTakeCommand(), backupHoldCommand(), backupReleaseCommand())
 	return cmd
 }
 
@@ -48,7 +51,7 @@ shards could be restored (weft backup check). Small clusters can have all from w
 type backingUp struct {
 	file     string // configuration
 	cfg      config.Config
-	store    directory.Store
+	store    *etcd.Store
 	cluster  *server.ForBackup
 	out, err io.Writer
 }
@@ -69,7 +72,10 @@ func (b *backingUp) run(cmd *cobra.Command, do func(ctx context.Context) error) 
 		return err
 	}
 	b.out, b.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-	return do(cmd.Context())
+	// What has begun is undone when a signal comes.
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return do(ctx)
 }
 
 // say tells what is going on, where the output of the command is not.
@@ -85,6 +91,7 @@ type making struct {
 	manifest string
 	archived time.Duration
 	every    time.Duration
+	strict   bool
 }
 
 func backupPointCommand() *cobra.Command {
@@ -98,8 +105,11 @@ restored in half. Commits over several shards wait for some milliseconds meanwhi
 commits of one shard and reads do not. While a schema changes, a job carries rows or a
 shard joins, the command tries again.
 
-The manifest, which weft restore needs, is written to standard output, or to the file
-or into the directory of --manifest. The command ends when each shard has archived the
+With --strict all commits wait, on all proxies: then a client that writes on one shard and,
+when that is committed, on another never finds the second write alone in the backup.
+
+etcd keeps the manifests of the last 100 points (weft backup list). A manifest is also
+written to standard output, or to the file or into the directory of --manifest. The command ends when each shard has archived the
 WAL up to the point; it fails if that takes longer than --archived.`,
 		Example: `  weft backup point nightly -c weft.yaml --manifest nightly.json
   weft backup point -c weft.yaml > point.json
@@ -128,6 +138,7 @@ WAL up to the point; it fails if that takes longer than --archived.`,
 		},
 	}
 	b.flags(cmd)
+	cmd.Flags().BoolVar(&m.strict, "strict", false, "hold the commits of all shards, not only those over several")
 	cmd.Flags().StringVar(&m.manifest, "manifest", "", "file, or directory, that the manifest is written to")
 	cmd.Flags().DurationVar(&m.archived, "archived", 5*time.Minute, "how long to wait until shards have archived the point; 0: do not wait")
 	cmd.Flags().DurationVar(&m.every, "every", 0, "make points again and again, this far apart")
@@ -141,8 +152,8 @@ func stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
 func (b *backingUp) repeat(ctx context.Context, m making) error {
 	for {
 		began := time.Now()
-		if _, err := b.point(ctx, stamp(began), m); err != nil {
-			b.say("%s: no point: %v", stamp(began), err)
+		if _, err := b.point(ctx, stamp(began), m); err != nil && ctx.Err() == nil {
+			b.say("%s: no point that can be restored: %v", stamp(began), err)
 		}
 		select {
 		case <-ctx.Done():
@@ -154,11 +165,15 @@ func (b *backingUp) repeat(ctx context.Context, m making) error {
 
 // point makes a point, writes its manifest and waits for the archives.
 func (b *backingUp) point(ctx context.Context, name string, m making) (*backup.Manifest, error) {
-	maker := backup.Maker{Cluster: b.cluster, Say: func(text string) { b.say("%s", text) }}
-	made, err := maker.Make(ctx, name)
+	book := backup.Book{
+		Maker:  backup.Maker{Cluster: b.cluster, Directory: b.store, Strict: m.strict, Say: func(text string) { b.say("%s", text) }},
+		Points: b.store, Owner: owner("weft backup point"), Every: m.every,
+	}
+	made, err := book.Make(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	b.say("point %s: commits were held for %s", name, made.Held.Round(time.Millisecond))
 	text, err := made.Encode()
 	if err != nil {
 		return nil, err
@@ -226,6 +241,7 @@ func (b *backingUp) finishWAL(ctx context.Context, m *backup.Manifest, patience 
 			return err
 		}
 	}
+	_, _ = b.settle(ctx) // weft backup list looks again
 	b.say("point %s can be restored", m.Name)
 	return nil
 }

@@ -31,6 +31,7 @@ const manifestFile = "manifest.json"
 func backupTakeCommand() *cobra.Command {
 	var b backingUp
 	var name, bin string
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "take DIR",
 		Short: "Copy all shards, and the WAL up to a point, into a directory",
@@ -47,7 +48,7 @@ Clients go on meanwhile. What was begun is removed if the command fails.`,
 				name = stamp(time.Now())
 			}
 			return b.run(cmd, func(ctx context.Context) error {
-				t := taking{b: &b, dir: args[0], name: name}
+				t := taking{b: &b, dir: args[0], name: name, strict: strict}
 				var err error
 				if t.install, err = pgserver.Find(bin); err != nil {
 					return err
@@ -58,6 +59,7 @@ Clients go on meanwhile. What was begun is removed if the command fails.`,
 	}
 	b.flags(cmd)
 	cmd.Flags().StringVar(&name, "point", "", "name of the point (default: the time)")
+	cmd.Flags().BoolVar(&strict, "strict", false, "hold the commits of all shards while the point is made")
 	cmd.Flags().StringVar(&bin, "pg-bin", "", "directory of pg_basebackup and pg_receivewal (default: searched for)")
 	return cmd
 }
@@ -68,6 +70,7 @@ type taking struct {
 	install pgserver.Install
 	dir     string
 	name    string
+	strict  bool
 	slot    string
 }
 
@@ -120,7 +123,7 @@ func (t *taking) run(ctx context.Context) (err error) {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	made, err := t.b.point(ctx, t.name, making{manifest: filepath.Join(t.dir, manifestFile)})
+	made, err := t.b.point(ctx, t.name, making{manifest: filepath.Join(t.dir, manifestFile), strict: t.strict})
 	if err != nil {
 		return err
 	}

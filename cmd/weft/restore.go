@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,16 +66,53 @@ func readManifest(file string) (*backup.Manifest, error) {
 	return m, nil
 }
 
+// oneManifest returns the file of a manifest, which is given as a word or with --manifest.
+func oneManifest(args []string, flag string) (string, error) {
+	switch {
+	case len(args) > 1:
+		return "", &usageError{fmt.Errorf("%q is one word too many", args[1])}
+	case len(args) == 1 && flag != "":
+		return "", &usageError{errors.New("give the manifest once")}
+	case len(args) == 1:
+		return args[0], nil
+	}
+	return flag, nil
+}
+
+// findManifest returns the manifest of a file, or of a point of that name in the directory.
+func findManifest(ctx context.Context, name, config string) (*backup.Manifest, error) {
+	if _, err := os.Stat(name); err == nil || name == "" || strings.ContainsRune(name, filepath.Separator) {
+		return readManifest(name)
+	}
+	cfg, err := loadConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	store, err := server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return backup.Find(ctx, store, name)
+}
+
 func restorePlanCommand() *cobra.Command {
-	var manifest, tool string
+	var manifest, tool, file, into string
 	cmd := &cobra.Command{
-		Use:     "plan",
-		Short:   "Print how each shard is restored to a point",
-		Long:    `Print the commands and settings that restore each shard to a point, for one tool.`,
-		Example: `  weft restore plan --manifest nightly.json --for pgbackrest`,
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := readManifest(manifest)
+		Use:   "plan [NAME]",
+		Short: "Print how each shard is restored to a point",
+		Long: `Print the commands and settings that restore each shard to a point, for one tool. NAME is
+that of a point in etcd (weft backup list), or the file of a manifest. If etcd is lost,
+give the file. --manifest-to writes the manifest of a point in etcd to a file, for weft
+restore finish.`,
+		Example: `  weft restore plan nightly -c weft.yaml --for pgbackrest --manifest-to nightly.json
+  weft restore plan nightly.json --for cnpg`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := oneManifest(args, manifest)
+			if err != nil {
+				return err
+			}
+			m, err := findManifest(cmd.Context(), name, file)
 			if err != nil {
 				return err
 			}
@@ -81,13 +120,24 @@ func restorePlanCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{fmt.Errorf("--for: %w", err)}
 			}
+			if into != "" {
+				b, err := m.Encode()
+				if err == nil {
+					err = writeNew(into, b)
+				}
+				if err != nil {
+					return err
+				}
+			}
 			_, err = io.WriteString(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
 	cmd.Flags().SortFlags = false
+	cmd.Flags().StringVarP(&file, "config", "c", "weft.yaml", "configuration file, for a point in etcd")
 	cmd.Flags().StringVar(&manifest, "manifest", "", "manifest of the point")
 	cmd.Flags().StringVar(&tool, "for", "files", "tool that keeps the backups: "+strings.Join(backup.Tools, ", "))
+	cmd.Flags().StringVar(&into, "manifest-to", "", "file that the manifest is written to")
 	return cmd
 }
 
@@ -156,24 +206,31 @@ func unpack(ctx context.Context, m *backup.Manifest, k backup.Mark, dir, data st
 
 func restoreFinishCommand() *cobra.Command {
 	var (
-		manifest, file, cluster string
-		yes                     bool
-		timeout                 time.Duration
+		manifest, file, cluster, as string
+		yes                         bool
+		timeout                     time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "finish",
+		Use:   "finish [MANIFEST]",
 		Short: "Check restored servers, settle transactions and fill the directory",
 		Long: `Make a cluster of servers that were restored to one point: check that each is the right
 server and was restored to the point, end the transactions that were being committed
 at the time as their decisions say, and fill the directory, which must be empty: with
 the etcd of the old cluster, use another prefix.
 
+With --as the restored servers become a copy that can run beside its original: the
+directory is that of cluster NAME, and the cluster gets an id of its own, which its
+databases say, too. Neither uses a server of the other, nor ends its transactions.
+
 The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 		Example: `  weft restore finish --manifest nightly.json -c weft.yaml -f cluster.yaml
   weft restore finish --manifest nightly.json -c weft.yaml -f cluster.yaml --yes`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := readManifest(manifest)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := oneManifest(args, manifest)
+			if err != nil {
+				return err
+			}
+			m, err := readManifest(name)
 			if err != nil {
 				return err
 			}
@@ -181,23 +238,30 @@ The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 			if err != nil {
 				return err
 			}
+			if as != "" {
+				if cfg.Etcd.Prefix != "" {
+					return &usageError{errors.New("--as: weft.yaml has etcd.prefix, which says where the directory is: give the copy a weft.yaml of its own")}
+				}
+				cfg.Cluster = as
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return withRebuilding(cfg, cluster, yes, cmd.OutOrStdout(), func(r *rebuilding) error { return r.finish(ctx, cfg, m) })
+			return withRebuilding(cfg, cluster, yes, cmd.OutOrStdout(), func(r *rebuilding) error { return r.finish(ctx, cfg, m, as) })
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&manifest, "manifest", "", "manifest of the point")
 	cmd.Flags().StringVarP(&file, "config", "c", "weft.yaml", "configuration file")
 	cmd.Flags().StringVarP(&cluster, "file", "f", "", "cluster.yaml that names the restored servers")
+	cmd.Flags().StringVar(&as, "as", "", "make a copy: a cluster of this name, with an id of its own")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
 	return cmd
 }
 
 // finish is weft restore finish.
-func (r *rebuilding) finish(ctx context.Context, cfg config.Config, m *backup.Manifest) error {
-	next, pinned, err := r.restored(ctx, m)
+func (r *rebuilding) finish(ctx context.Context, cfg config.Config, m *backup.Manifest, as string) error {
+	next, hosts, pinned, err := r.restored(ctx, m, as)
 	if err != nil {
 		return err
 	}
@@ -223,17 +287,27 @@ func (r *rebuilding) finish(ctx context.Context, cfg config.Config, m *backup.Ma
 	if err := settleRestored(ctx, resolver, next); err != nil {
 		return err
 	}
+	if as != "" {
+		// The transactions were ended under the old id, which is in their names.
+		next.Cluster = m.CopyID(as)
+		if err := r.servers.Adopt(ctx, next, hosts, []string{"all"}, r.out); err != nil {
+			return err
+		}
+	}
 	return r.fill(ctx, next, pinned)
 }
 
 // restored returns the cluster of a manifest on the servers of the file, if each was restored to the point.
-func (r *rebuilding) restored(ctx context.Context, m *backup.Manifest) (*directory.Snapshot, []directory.PinnedValue, error) {
+func (r *rebuilding) restored(ctx context.Context, m *backup.Manifest, as string) (*directory.Snapshot, []server.Host, []directory.PinnedValue, error) {
 	if err := r.empty(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	named, hosts, err := r.ask(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	if as != "" {
+		hosts = ofCluster(hosts, m.Cluster, m.CopyID(as))
 	}
 	var errs []error
 	for _, h := range hosts {
@@ -248,9 +322,30 @@ func (r *rebuilding) restored(ctx context.Context, m *backup.Manifest) (*directo
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return r.revive(server.Kept{Content: m.Directory, Number: m.Number}, named, hosts)
+	next, pinned, err := r.revive(server.Kept{Content: m.Directory, Number: m.Number}, named, hosts)
+	return next, hosts, pinned, err
+}
+
+// ofCluster leaves only the databases of a cluster. Those that an attempt before this one has given the id of the copy count as the cluster's.
+func ofCluster(hosts []server.Host, id, copied string) []server.Host {
+	out := slices.Clone(hosts)
+	for i := range out {
+		var list []server.Database
+		for _, d := range out[i].Databases {
+			switch {
+			case !d.Found.Stamped:
+			case d.Found.Stamp.Cluster == copied:
+				d.Found.Stamp.Cluster = id
+			case d.Found.Stamp.Cluster != id:
+				continue
+			}
+			list = append(list, d)
+		}
+		out[i].Databases = list
+	}
+	return out
 }
 
 // settleRestored ends the transactions that the point found between PREPARE and COMMIT PREPARED. Afterwards no

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -68,6 +69,23 @@ func (s *Store) Reserve(ctx context.Context, owner string) (context.Context, fun
 		<-ended
 		revoke()
 	}, nil
+}
+
+// EndReservation implements directory.Points.
+func (s *Store) EndReservation(ctx context.Context, owner string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	got, err := s.client.Get(ctx, s.cfg.Prefix+pointLock)
+	if err != nil {
+		return "", s.wrap("end the reservation of a backup point", err)
+	}
+	if len(got.Kvs) == 0 || !strings.HasPrefix(string(got.Kvs[0].Value), owner) {
+		return "", nil
+	}
+	if _, err := s.client.Revoke(ctx, clientv3.LeaseID(got.Kvs[0].Lease)); err != nil {
+		return "", s.wrap("end the reservation of a backup point", err)
+	}
+	return string(got.Kvs[0].Value), nil
 }
 
 // NotePoint implements directory.Points.

@@ -33,6 +33,12 @@ func testPoints(t *testing.T, store directory.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if who, err := s.EndReservation(t.Context(), "the fourth"); err != nil || who != "" {
+		t.Errorf("%q, %v", who, err)
+	}
+	if who, err := s.EndReservation(t.Context(), "the th"); err != nil || who != "the third" {
+		t.Errorf("%q, %v", who, err)
+	}
 	release()
 
 	at := time.Now().UTC().Truncate(time.Second)

@@ -54,7 +54,7 @@ func TestTake(t *testing.T) {
 	must(t, c, "insert into rate values (1, 0)")
 	load := start(t, p, 6)
 	dir := filepath.Join(temp(t), "taken")
-	out, err := p.Run("backup", "take", dir)
+	out, err := p.Run("backup", "take", dir, "--strict")
 	if err != nil || !strings.Contains(out, "can be restored") {
 		t.Fatalf("take: %v\n%s", err, out)
 	}
@@ -276,10 +276,10 @@ func revive(t *testing.T, p *harness.Program, dir, name string) (*harness.Progra
 	}
 	cluster, weft := filepath.Join(t.TempDir(), "cluster.yaml"), filepath.Join(t.TempDir(), "weft.yaml")
 	write(t, cluster, yaml.String())
-	write(t, weft, fmt.Sprintf("cluster: %s\netcd: {endpoints: ['%s']}\n", name, harness.Endpoint(t)))
+	write(t, weft, fmt.Sprintf("cluster: unused\netcd: {endpoints: ['%s']}\n", harness.Endpoint(t)))
 	manifest := filepath.Join(dir, "manifest.json")
 	finish := func(more ...string) (string, error) {
-		return harness.Command(t, append([]string{"restore", "finish", "--manifest", manifest, "-c", weft, "-f", cluster}, more...)...)
+		return harness.Command(t, append([]string{"restore", "finish", "--manifest", manifest, "-c", weft, "-f", cluster, "--as", name}, more...)...)
 	}
 	if out, err := finish(); err != nil || !strings.Contains(out, "nothing is changed") {
 		t.Fatalf("finish without --yes: %v\n%s", err, out)
@@ -287,6 +287,10 @@ func revive(t *testing.T, p *harness.Program, dir, name string) (*harness.Progra
 	out, err := finish("--yes")
 	if err != nil || !strings.Contains(out, "rebuilt") {
 		t.Fatalf("finish: %v\n%s", err, out)
+	}
+	// The copy is a cluster of its own, on every database.
+	if strings.Count(out, "~ database "+db+" of shard-") != shards {
+		t.Errorf("finish: %s", out)
 	}
 	if out, err := finish("--yes"); err == nil || !strings.Contains(out, "not empty") {
 		t.Errorf("a second finish: %v\n%s", err, out)
