@@ -88,7 +88,8 @@ func (c *cluster) kill(shard int) (killed time.Time) {
 	return killed
 }
 
-// freezeOut freezes a primary with its Patroni, waits for another one, and lets the server go on, without its Patroni at first: clients do not write to it.
+// freezeOut freezes a primary with its Patroni, waits for another one, and lets the server go on, without its Patroni at first: clients do not write to it. A Patroni
+// that would take the leader key back is ended instead, as a watchdog does.
 func (c *cluster) freezeOut(shard int) (frozen time.Time) {
 	c.t.Helper()
 	old := c.primary(shard)
@@ -98,7 +99,17 @@ func (c *cluster) freezeOut(shard int) (frozen time.Time) {
 	c.thawServer(old)
 	time.Sleep(time.Second)
 	c.nothingElse(old, shard)
-	c.order("thaw", shard)
+	if c.thawsSafely(shard) {
+		c.order("thaw", shard)
+		return frozen
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(read(filepath.Join(c.dir, "patroni", filepath.Base(old.Dir)+".yml.pid"))))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL) // weft dev starts it again
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	return frozen
 }
 
