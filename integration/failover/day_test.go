@@ -145,21 +145,42 @@ func (d *day) same() {
 	}
 }
 
-// A table is declared while a shard has no primary: the declaration waits.
+// A table is declared while a shard has no primary: the declaration waits, for longer than a login may take.
 func (d *day) declare() {
-	for shard := range shards {
+	for shard, lose := range []func(shard int) (back <-chan struct{}){
+		func(shard int) <-chan struct{} {
+			d.strike(shard)
+			back := make(chan struct{})
+			close(back)
+			return back
+		},
+		func(shard int) <-chan struct{} {
+			d.c.order("freeze", shard)
+			back := make(chan struct{})
+			go func() {
+				defer close(back)
+				time.Sleep(loginLimit + time.Second)
+				d.c.order("thaw", shard)
+			}()
+			return back
+		},
+	} {
 		table := fmt.Sprintf("declared_%d", shard)
 		d.must("create table " + table + " (id bigint primary key)")
 		d.must("insert into " + table + " select generate_series(1, 1000)")
 		d.c.awaitStandby(shard)
-		d.strike(shard)
+		back := lose(shard)
 		d.must("select weft.shard_table('" + table + "', 'id')")
+		<-back
 		if got := d.answer("select count(*)::text from " + table); got != "1000" {
 			d.Errorf("%s has %s rows", table, got)
 		}
 	}
 	d.same()
 }
+
+// loginLimit is pool.connect_timeout.
+const loginLimit = 5 * time.Second
 
 // Tables are changed while primaries are lost.
 func (d *day) alter() {
