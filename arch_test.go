@@ -39,6 +39,7 @@ var layers = [][]string{
 	{"schema"},
 	{"executor"},
 	{"finish", "sequence", "twopc", "backup", "handover", "discover"},
+	{"program"},
 	{"planner"},
 	{"pool"},
 	{"stream", "explain"},
@@ -60,7 +61,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise", "survey", "checkup"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise", "survey", "checkup", "program"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}
