@@ -57,7 +57,7 @@ var layers = [][]string{
 	{"pgserver"},
 	{"heat/queue"},
 	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry", "heat/limit"},
-	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording", "checkup"},
+	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording", "checkup", "takeover"},
 }
 
 // pure packages take values and return values: no clock, no I/O.

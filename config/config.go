@@ -18,6 +18,8 @@ type Config struct {
 	// Advertise is where other proxies reach this one. Empty: at Listen, by the
 	// machine's name if that is every address.
 	Advertise string `yaml:"advertise,omitempty"`
+	// RunDir is the directory in which processes meet that take over from each other. Empty: none can.
+	RunDir string `yaml:"run_dir,omitempty"`
 	// ProxyProtocol are addresses and networks of load balancers, which say in
 	// a PROXY header whose connection they pass on. Empty: nobody is believed.
 	ProxyProtocol []string `yaml:"proxy_protocol,omitempty"`

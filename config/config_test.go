@@ -91,6 +91,7 @@ func TestMarshal(t *testing.T) {
 		Cluster:       "c",
 		Etcd:          Etcd{Endpoints: []string{"https://[::1]:2379"}, Prefix: "/p/", Username: "u", Password: "p: #x", TLS: EtcdTLS{"a", "b", "c", "d"}, Timeout: time.Second},
 		Listen:        "[::]:1",
+		RunDir:        "/run/weft",
 		ProxyProtocol: []string{"10.0.0.0/8"},
 		AdminDatabase: "adm",
 		AdminUsers:    []string{"ops"},

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,6 +27,9 @@ func (c Config) problems() Problems {
 	ps.address("listen", c.Listen)
 	if c.Advertise != "" {
 		ps.address("advertise", c.Advertise)
+	}
+	if c.RunDir != "" && (!filepath.IsAbs(c.RunDir) || len(c.RunDir) > maxRunDir) {
+		ps.add("run_dir", "must be an absolute path of at most %d bytes, as that of a Unix socket is bounded", maxRunDir)
 	}
 	if c.HTTP.Listen != "" {
 		ps.address("http.listen", c.HTTP.Listen)
@@ -84,6 +88,9 @@ func (c Config) problems() Problems {
 	ps.choice("log.format", c.Log.Format, "text", "json")
 	return ps
 }
+
+// maxRunDir leaves room for the names of sockets in what a system takes for a path of a socket.
+const maxRunDir = 70
 
 func (h HTTP) problems(ps *Problems) {
 	for i, u := range h.Users {

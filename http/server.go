@@ -1,19 +1,23 @@
 package http
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
 // Server serves a Handler on one listener.
 type Server struct {
 	http http.Server
-	addr net.Addr
 	done chan error
+
+	listener net.Listener
+	retired  atomic.Bool
 }
 
 // Start serves cfg on l until Close. It owns l.
@@ -21,7 +25,7 @@ func Start(cfg Config, l net.Listener) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{addr: l.Addr(), done: make(chan error, 1)}
+	s := &Server{listener: l, done: make(chan error, 1)}
 	s.http = http.Server{
 		Handler: Handler(cfg),
 		// Slow senders must not pile up. No limit on writing: a CPU profile
@@ -41,12 +45,29 @@ func Start(cfg Config, l net.Listener) *Server {
 }
 
 // Addr is where the server listens.
-func (s *Server) Addr() net.Addr { return s.addr }
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Close ends the server and every request it is answering, and waits.
+// closeGrace is how long requests may take that a server was answering when it retired.
+const closeGrace = 5 * time.Second
+
+// Retire takes no more requests, because another process does at the same address. Requests that are being answered are
+// answered, and their connections closed.
+func (s *Server) Retire() {
+	s.retired.Store(true)
+	_ = s.listener.Close()
+	// Shutdown would hang up on connections whose request has not been read yet.
+	s.http.SetKeepAlivesEnabled(false)
+}
+
+// Close ends the server and every request it is answering, and waits. After Retire these requests get a moment.
 func (s *Server) Close() error {
+	if s.retired.Load() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		_ = s.http.Shutdown(ctx)
+	}
 	err := s.http.Close()
-	if serr := <-s.done; !errors.Is(serr, http.ErrServerClosed) {
+	if serr := <-s.done; !errors.Is(serr, http.ErrServerClosed) && !(s.retired.Load() && errors.Is(serr, net.ErrClosed)) {
 		err = errors.Join(err, serr)
 	}
 	s.done <- http.ErrServerClosed // for a second Close

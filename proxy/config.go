@@ -36,8 +36,8 @@ type Config struct {
 	Current Current
 	// Proxy is this proxy's id in the directory.
 	Proxy string
-	// Secret is what other proxies must know to ask this one. Nil: no proxy may ask.
-	Secret directory.Secret
+	// Peers says how this proxy and others reach each other.
+	Peers Peers
 	// Auth lets clients in. Required.
 	Auth *auth.Authenticator
 	// ProxyProtocol are the networks of load balancers that may say whose connection they pass

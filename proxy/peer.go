@@ -4,12 +4,28 @@ import (
 	"encoding/json"
 
 	"weft/console"
+	"weft/directory"
 	"weft/heat"
 	"weft/proxy/peer"
 	"weft/proxy/throttler"
 	"weft/proxy/vigil"
 	"weft/tally"
 )
+
+// Peers says how a proxy and others reach each other.
+type Peers struct {
+	// Secret is what other proxies must know to ask this one. Nil: no proxy may ask.
+	Secret directory.Secret
+	// Beside is the processes that share this one's address. Nil: there are none.
+	Beside peer.Beside
+}
+
+// Answer answers a question of another proxy that has come to a process with the same address. It reports
+// false if the question is not for this process.
+func (s *Server) Answer(channel, challenge, message []byte) ([]byte, bool) {
+	answer, err := s.asked.Answer(channel, challenge, message)
+	return answer, err == nil
+}
 
 // newCircle returns the other proxies of the cluster.
 func newCircle(s *Server) *peer.Circle {

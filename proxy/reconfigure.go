@@ -10,7 +10,7 @@ func (s *Server) conf() *Config { return s.now.Load() }
 func (s *Server) Reconfigure(next Config) error {
 	old := &s.cfg
 	next.Snapshot, next.Directory, next.Keeps, next.Current, next.Proxy = old.Snapshot, old.Directory, old.Keeps, old.Current, old.Proxy
-	next.Secret = old.Secret
+	next.Peers = old.Peers
 	next.ServiceUser, next.AdminDatabase, next.Version = old.ServiceUser, old.AdminDatabase, old.Version
 	next.FactsBytes, next.PlanBytes = old.FactsBytes, old.PlanBytes
 	next.Settings, next.Reload, next.StopAt, next.Log, next.Metrics, next.Tracer = old.Settings, old.Reload, old.StopAt, old.Log, old.Metrics, old.Tracer

@@ -108,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.circle, s.asked = newCircle(s), peer.NewAsked(cfg.Secret, s.answer)
+	s.circle, s.asked = newCircle(s), peer.NewAsked(cfg.Peers.Secret, cfg.Peers.Beside, s.answer)
 	s.pool, s.service = p, pool.NewSpares(p)
 	s.gates = gate.New(gate.Config{Dial: s.dialGate, Spawn: func(f func()) { s.crew.Go(s.guarded("gates", f)) }})
 	s.keeper.guard = gate.NewGuard(gate.GuardConfig{Log: s.log, Dial: s.dialService})

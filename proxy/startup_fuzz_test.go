@@ -98,7 +98,7 @@ func guarded(f *testing.F) (string, *panicLog) {
 	panics := new(panicLog)
 	s, err := proxy.New(proxy.Config{
 		Snapshot: func() *directory.Snapshot { return nil }, Auth: a, Log: slog.New(panics), StartupTimeout: 5 * time.Second,
-		Secret: []byte("of this proxy"), ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Peers: proxy.Peers{Secret: []byte("of this proxy")}, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
 	})
 	if err != nil {

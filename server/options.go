@@ -26,6 +26,8 @@ type Options struct {
 	// Listener, if set, is used instead of Config.Listen, and is closed by the
 	// server.
 	Listener net.Listener
+	// Takeover: a process that serves with the same Config.RunDir hands its sockets over.
+	Takeover bool
 	// Load reads the configuration again, secrets resolved. Nil: it cannot be.
 	Load func() (config.Config, error)
 	// Hup, if set, delivers whenever that is to be done.

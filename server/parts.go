@@ -8,6 +8,7 @@ import (
 	"weft/console"
 	"weft/directory"
 	"weft/span"
+	"weft/takeover"
 )
 
 // parts is what a proxy is made of beside the directory.
@@ -21,6 +22,7 @@ type parts struct {
 	current *directory.Current
 	id      string
 	secret  directory.Secret
+	beside  *takeover.Beside // nil without a run_dir
 	tracer  *span.Tracer
 
 	// What the console asks.

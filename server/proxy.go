@@ -25,7 +25,10 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 	cfg := p.proxyConfig()
 	cfg.Snapshot, cfg.Directory, cfg.Current, cfg.Proxy = snapshot, dir, p.current, p.id
 	cfg.Keeps.Entries = p.current
-	cfg.Secret = p.secret
+	cfg.Peers = proxy.Peers{Secret: p.secret}
+	if p.beside != nil { // not a nil pointer in an interface
+		cfg.Peers.Beside = p.beside
+	}
 	cfg.Keeps.Throttles, _ = p.store.(directory.Throttles)
 	cfg.Keeps.Failovers, _ = p.store.(directory.Failovers)
 	cfg.Keeps.Points, _ = p.store.(directory.Points)

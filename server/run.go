@@ -28,11 +28,13 @@ func run(ctx context.Context, opt Options, front maker) error {
 			return errors.Join(err, s.Close())
 		case <-opt.Hup:
 			_, _ = s.Reload(ctx) // it is logged
+		case <-s.place.handed:
+			err, over = s.outlast(ctx, failed), true
 		case <-ctx.Done():
-			over = true
+			err, over = s.leave(failed), true
 		}
 	}
-	if err := s.leave(failed); err != nil {
+	if err != nil {
 		return err
 	}
 	limit := s.config.Load().Limits.DrainTimeout

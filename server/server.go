@@ -29,6 +29,9 @@ type frontend interface {
 	Serve(ctx context.Context, l net.Listener) error
 	Ready(ctx context.Context, verbose bool) (missing []string, err error)
 	Drain(ctx context.Context) error
+	Yield(ctx context.Context)
+	Cancel(pid int32, key []byte) bool
+	Answer(channel, challenge, message []byte) ([]byte, bool)
 	Reconfigure(proxy.Config) error
 	Close() error
 }
@@ -43,16 +46,20 @@ type Server struct {
 	tracer   *span.Tracer // nil if not configured
 	current  *directory.Current
 	front    atomic.Pointer[frontend]   // nil until the directory is there
-	http     *http.Server               // nil if not configured
+	http     *http.Server               // nil if not configured, and during a takeover until this process accepts clients
 	tls      atomic.Pointer[tls.Config] // in effect for clients; nil without TLS
 	listener net.Listener
-	closers  []func() error // of what Start opened, in that order
+	// httpListener is that of http, nil if HTTP is not configured.
+	httpListener net.Listener
+	place        place
+	closers      []func() error // of what Start opened, in that order
 
 	ctx      context.Context // of the background goroutines
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	draining atomic.Bool
 	leaving  atomic.Bool // /readyz fails, clients are still taken
+	handed   atomic.Bool // another process takes clients in the place of this one
 
 	lease lease
 
@@ -102,7 +109,10 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if parts.tls != nil {
 		s.tls.Store(parts.tls)
 	}
-	if err := s.startHTTP(); err != nil {
+	if err := s.takeSeat(ctx); err != nil {
+		return err
+	}
+	if err := s.openHTTP(); err != nil {
 		return err
 	}
 	store, err := s.openStore(ctx)
@@ -131,11 +141,16 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:])
 	parts.secret = secret[:]
+	if err := s.join(id); err != nil {
+		return err
+	}
+	parts.beside = s.place.beside
 	front, err := make(parts, s.current.Snapshot, s.metrics)
 	if err != nil {
 		return err
 	}
 	s.front.Store(&front)
+	s.serveBeside(front)
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -143,17 +158,34 @@ func (s *Server) start(ctx context.Context, make maker) error {
 		return err
 	}
 	s.background("accept", func(ctx context.Context) error { return front.Serve(ctx, s.listener) })
+	if s.http == nil {
+		s.startHTTP()
+	}
+	s.takeOver()
 	s.log.Info("accepting clients", "listen", s.Addr().String(), "cluster", s.opt.Config.Cluster)
 	return nil
 }
 
-func (s *Server) startHTTP() error {
+// openHTTP listens for HTTP, and serves it unless the old process still does.
+func (s *Server) openHTTP() error {
 	if s.opt.Config.HTTP.Listen == "" {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.opt.Config.HTTP.Listen)
+	l, err := s.open(httpSocket, s.opt.Config.HTTP.Listen)
 	if err != nil {
 		return fmt.Errorf("http: %w", err)
+	}
+	s.httpListener = l
+	if s.place.hand == nil {
+		s.startHTTP()
+	}
+	return nil
+}
+
+// startHTTP serves HTTP, if it is configured.
+func (s *Server) startHTTP() {
+	if s.httpListener == nil {
+		return
 	}
 	cfg := s.opt.Config.HTTP
 	users := make([]http.User, len(cfg.Users))
@@ -172,9 +204,8 @@ func (s *Server) startHTTP() error {
 			return &s.tls.Load().Certificates[0], nil
 		}}
 	}
-	s.http = http.Start(hc, l)
+	s.http = http.Start(hc, s.httpListener)
 	s.closers = append(s.closers, s.http.Close)
-	return nil
 }
 
 // desk returns the proxy as its dashboard sees it, nil until there is one.
@@ -254,7 +285,7 @@ func (s *Server) listen() error {
 	if s.listener != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", s.opt.Config.Listen)
+	l, err := s.open(clientSocket, s.opt.Config.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for clients: %w", err)
 	}
@@ -360,7 +391,7 @@ func advertised(configured string, listen net.Addr, host string) string {
 func (s *Server) background(what string, f func(context.Context) error) {
 	s.running.Go(func() {
 		err := s.opt.panics.Keep(s.ctx, what, f)
-		if s.ctx.Err() != nil || s.draining.Load() {
+		if s.ctx.Err() != nil || s.draining.Load() || s.handed.Load() && err == nil {
 			return
 		}
 		if err == nil {
@@ -382,10 +413,10 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // HTTPAddr is where HTTP is served, or nil.
 func (s *Server) HTTPAddr() net.Addr {
-	if s.http == nil {
+	if s.httpListener == nil {
 		return nil
 	}
-	return s.http.Addr()
+	return s.httpListener.Addr()
 }
 
 // Ready returns nil when queries can be served, else why not, and what is missing.
@@ -425,6 +456,10 @@ func (s *Server) Close() error {
 		// Sessions before the background: they need the snapshot to the end.
 		if f := s.front.Load(); f != nil {
 			errs = append(errs, (*f).Close())
+		}
+		s.leaveSeat()
+		if s.http == nil && s.httpListener != nil {
+			_ = s.httpListener.Close()
 		}
 		s.cancel()
 		s.running.Wait()

@@ -34,6 +34,8 @@ type echo struct {
 	fail     chan error // ends Serve
 	snapshot func() *directory.Snapshot
 	config   *proxy.Config // what it was last given
+	pid      int32         // the only session that it can cancel
+	parts    parts         // what it was made of
 }
 
 func newEcho(t *testing.T) *echo {
@@ -41,7 +43,7 @@ func newEcho(t *testing.T) *echo {
 }
 
 func (e *echo) maker(p parts, snapshot func() *directory.Snapshot, _ prometheus.Registerer) (frontend, error) {
-	e.snapshot = snapshot
+	e.snapshot, e.parts = snapshot, p
 	if snapshot() == nil {
 		e.t.Error("the frontend was made before there was a snapshot")
 	}
@@ -75,6 +77,14 @@ func (e *echo) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (e *echo) Ready(context.Context, bool) ([]string, error) { return nil, e.sick }
+
+func (e *echo) Yield(context.Context) {}
+
+func (e *echo) Cancel(pid int32, key []byte) bool { return pid == e.pid && string(key) == "key" }
+
+func (e *echo) Answer(_, _, message []byte) ([]byte, bool) {
+	return message, string(message) == "for me"
+}
 
 func (e *echo) Reconfigure(c proxy.Config) error {
 	e.config = &c

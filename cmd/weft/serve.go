@@ -15,6 +15,7 @@ import (
 
 func serveCommand() *cobra.Command {
 	var file, listen, advertise, http string
+	var takeover bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a proxy",
@@ -27,11 +28,18 @@ cluster it serves on without it.
 SIGHUP, and RELOAD in the admin database, read the file again: what can change
 while weft runs does, what cannot is named in the log. No client notices.
 
+With --takeover a new process, of a new version most likely, serves in the place
+of one that runs on the same machine with the same run_dir: it gets the listening
+sockets of the old process, and when it is ready, the old one accepts no more
+clients and drains. No client meets a closed port. If the new process fails before,
+the old one serves on. If none runs, weft says so and starts as usual.
+
 SIGTERM or SIGINT drains: no new clients, and running transactions may finish
 within limits.drain_timeout. A second one ends at once.`,
 		Example: `  weft check -c weft.yaml
   weft apply -c weft.yaml -f cluster.yaml
   weft serve -c weft.yaml
+  weft serve -c weft.yaml --takeover
   weft serve -c weft.yaml --listen 127.0.0.1:6433 --http 127.0.0.1:6481`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,6 +60,9 @@ within limits.drain_timeout. A second one ends at once.`,
 				if err := cfg.Validate(); err != nil {
 					return cfg, &usageError{err}
 				}
+				if takeover && cfg.RunDir == "" {
+					return cfg, &usageError{errors.New("--takeover needs run_dir in the configuration, that of the process to take over from")}
+				}
 				return cfg, nil
 			}
 			cfg, err := load()
@@ -65,7 +76,7 @@ within limits.drain_timeout. A second one ends at once.`,
 			log.Info("starting", "version", buildVersion(), "pid", os.Getpid())
 			return untilSignal(cmd.Context(), func(ctx context.Context) error {
 				return server.Run(ctx, server.Options{
-					Config: cfg, Load: load, Hup: hup, Level: level, Version: buildVersion(), StopAt: stopAt(), Log: log,
+					Config: cfg, Load: load, Hup: hup, Level: level, Version: buildVersion(), StopAt: stopAt(), Log: log, Takeover: takeover,
 				})
 			})
 		},
@@ -75,6 +86,7 @@ within limits.drain_timeout. A second one ends at once.`,
 	f.StringVarP(&file, "config", "c", "weft.yaml", "configuration file")
 	f.StringVar(&listen, "listen", "", "address for PostgreSQL clients, instead of the file's")
 	f.StringVar(&advertise, "advertise", "", "address at which other proxies reach this one, instead of the file's")
+	f.BoolVar(&takeover, "takeover", false, "serve in the place of the process that runs with the same run_dir")
 	f.StringVar(&http, "http", "", "address for health and metrics, instead of the file's; empty for none")
 	return cmd
 }

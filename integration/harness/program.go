@@ -66,7 +66,7 @@ func (p *Program) Stopped() bool {
 
 // Run runs another command of the binary, with the same configuration.
 func (p *Program) Run(args ...string) (string, error) {
-	out, err := exec.Command(p.cmd.Path, append(args, p.cmd.Args[2:]...)...).CombinedOutput() // -c and the file
+	out, err := exec.Command(p.cmd.Path, append(args, p.cmd.Args[2:4]...)...).CombinedOutput() // -c and the file
 	return string(out), err
 }
 
@@ -136,13 +136,63 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 	configure(&cfg)
 	file := filepath.Join(tb.TempDir(), "weft.yaml")
 	writeConfig(tb, file, cfg)
+	p := c.launch(tb, path, file, cfg)
+	p.awaitReady(tb)
+	p.Reset(tb)
+	return p
+}
+
+// TakeOver starts another process in the place of this one, and waits until it serves. This one drains.
+func (p *Program) TakeOver(tb testing.TB) *Program {
+	tb.Helper()
+	next := p.BeginTakeOver(tb)
+	for deadline := time.Now().Add(pgtest.Patience); ; time.Sleep(5 * time.Millisecond) {
+		if next.Logged("took over") {
+			return next
+		}
+		select {
+		case <-next.done:
+			tb.Fatalf("weft ended at start: %v", next.err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			tb.Fatal("weft does not take over")
+		}
+	}
+}
+
+// BeginTakeOver starts another process that is to take the place of this one.
+func (p *Program) BeginTakeOver(tb testing.TB) *Program {
+	tb.Helper()
+	c, err := theCluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.launch(tb, p.cmd.Path, p.file, p.cfg, "--takeover")
+}
+
+// Logged reports whether the process has logged a text.
+func (p *Program) Logged(text string) bool {
+	b, _ := os.ReadFile(p.log)
+	return strings.Contains(string(b), text)
+}
+
+// Done is closed when the process has ended.
+func (p *Program) Done() <-chan struct{} { return p.done }
+
+// PID is the process ID.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// launch starts weft serve, until the test ends.
+func (c *cluster) launch(tb testing.TB, path, file string, cfg config.Config, flags ...string) *Program {
+	tb.Helper()
 	log, err := os.CreateTemp(c.dir, "program-*.log")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	p := &Program{Target: c.target(cfg.Listen, log.Name()), done: make(chan struct{}), log: log.Name(), cfg: cfg, file: file}
 	p.ShowLogs(tb)
-	p.cmd = exec.Command(path, "serve", "-c", file)
+	p.cmd = exec.Command(path, append([]string{"serve", "-c", file}, flags...)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.stop = filepath.Join(tb.TempDir(), "stop")
 	p.cmd.Env = append(os.Environ(), "WEFT_STOP="+p.stop, "GOGC=100") // Go's own: tests measure the program's memory
@@ -168,8 +218,6 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 		_ = log.Close()
 		_ = p.admin.close(context.Background())
 	})
-	p.awaitReady(tb)
-	p.Reset(tb)
 	return p
 }
 

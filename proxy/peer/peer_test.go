@@ -41,7 +41,7 @@ func start(t *testing.T, secret directory.Secret, withTLS bool, answer func(Ques
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	p := &proxy{asked: NewAsked(secret, answer), failed: make(chan error, 16)}
+	p := &proxy{asked: NewAsked(secret, nil, answer), failed: make(chan error, 16)}
 	p.Proxy = directory.Proxy{ID: "p", Address: ln.Addr().String(), Secret: secret, TLS: withTLS}
 	if withTLS {
 		p.tls = certificate(t)
