@@ -193,12 +193,12 @@ func (c *Current) accept(s *Snapshot) {
 	back := c.err != nil && old != nil
 	c.err = nil
 	c.mu.Unlock()
+	if back {
+		c.log.Info("directory is back", "version", s.Version)
+	}
 	if old != nil && old.Version == s.Version {
 		if old.Entries != s.Entries || old.Foreign != nil { // a new watch has its own Entries
 			c.snap.Store(s)
-		}
-		if back {
-			c.log.Info("directory is back", "version", s.Version)
 		}
 		return
 	}
@@ -244,20 +244,21 @@ func (c *Current) bar(old *Snapshot, err error) {
 	c.fail(err)
 }
 
-// fail records why the snapshot is not fresh, and logs it once per reason.
+// fail records why the snapshot is not fresh. It logs once that the store has gone, whatever reasons follow: they change with every
+// attempt. Before the first snapshot it logs each new reason, as nothing is served until the last of them is gone.
 func (c *Current) fail(err error) {
 	c.mu.Lock()
-	same := c.err != nil && c.err.Error() == err.Error()
+	away, same := c.err != nil, c.err != nil && c.err.Error() == err.Error()
 	c.err = err
 	c.mu.Unlock()
-	if same {
-		return
-	}
-	if s := c.snap.Load(); s != nil && s.Foreign != nil {
-		return // bar has logged it as an error
-	} else if s != nil {
-		c.log.Warn("directory not watched, serving from the last snapshot", "version", s.Version, "err", err)
-	} else {
+	s := c.snap.Load()
+	switch {
+	case same || s != nil && s.Foreign != nil: // bar has logged it as an error
+	case s == nil:
 		c.log.Warn("waiting for the directory", "err", err)
+	case away:
+		c.log.Debug("directory still not watched", "err", err)
+	default:
+		c.log.Warn("directory not watched, serving from the last snapshot", "version", s.Version, "err", err)
 	}
 }

@@ -1,8 +1,10 @@
 package directory
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -149,4 +151,41 @@ func TestRenewed(t *testing.T) {
 	if c.Renewed(over, 4) {
 		t.Error("the epoch is a new one")
 	}
+}
+
+// TestOutageIsSaidOnce: the log has a line when the store goes away and one when it is back, however many reasons there are meanwhile.
+func TestOutageIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sample()
+		s.Cluster, s.Version = "c", 1
+		later := *s
+		later.Version = 2
+		gives := func(snap *Snapshot) func(context.Context, func(*Snapshot)) error {
+			return func(_ context.Context, fn func(*Snapshot)) error {
+				fn(snap)
+				time.Sleep(time.Minute)
+				return ErrUnavailable
+			}
+		}
+		store := &script{steps: []func(context.Context, func(*Snapshot)) error{gives(s)}}
+		for i := range 100 {
+			store.steps = append(store.steps, func(context.Context, func(*Snapshot)) error { return fmt.Errorf("reason %d: %w", i, ErrUnavailable) })
+		}
+		store.steps = append(store.steps, gives(&later), gives(&later))
+		var log bytes.Buffer
+		c := NewCurrent(store, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		if _, err := c.Reach(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if went, back := strings.Count(log.String(), "directory not watched"), strings.Count(log.String(), "directory is back"); went != 1 || back != 1 {
+			t.Errorf("%d times away, %d times back:\n%s", went, back, &log)
+		}
+	})
 }
