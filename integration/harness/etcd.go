@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,3 +125,9 @@ func (e *Etcd) Start() error {
 		}
 	}
 }
+
+// Freeze makes the process stand still: connections stay open, and nothing is answered.
+func (e *Etcd) Freeze() { _ = e.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw lets it go on.
+func (e *Etcd) Thaw() { _ = e.cmd.Process.Signal(syscall.SIGCONT) }

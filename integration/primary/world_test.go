@@ -45,8 +45,14 @@ const clusterName = "primary"
 
 func newWorld(t *testing.T, change ...func(*config.Config)) *world {
 	t.Helper()
-	w := &world{t: t}
-	w.endpoint, _ = harness.StartEtcd(t)
+	endpoint, _ := harness.StartEtcd(t)
+	return newWorldAt(t, endpoint, change...)
+}
+
+// newWorldAt is newWorld with an etcd.
+func newWorldAt(t *testing.T, endpoint string, change ...func(*config.Config)) *world {
+	t.Helper()
+	w := &world{t: t, endpoint: endpoint}
 	w.home = pgtest.Start(t, pgserver.Config{})
 	w.a = pgtest.Start(t, pgserver.Config{Settings: pgserver.ReplicationSettings()})
 	w.b = pgtest.Standby(t, w.a.Server)
