@@ -15,6 +15,7 @@ import (
 var unhinted = map[string]string{
 	"auth/scram.go":         "worded as PostgreSQL words them, for people who write drivers",
 	"proxy/admit/client.go": "the same",
+	"program/native.go":     "words of PostgreSQL's own refusals, which programs may catch",
 }
 
 // TestRefusalsHaveHints demands a hint of every refusal (0A000): a client who is refused must learn what

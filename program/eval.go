@@ -144,7 +144,7 @@ func (f *frame) evalRow(ctx context.Context, e *Expr, to *Type) (*record, error)
 
 // noInput is the error of an assignment that casts a value to a record of no named type.
 func noInput() error {
-	return pgerr.New(pgerr.FeatureNotSupported, "input of anonymous composite types is not implemented")
+	return native("input of anonymous composite types is not implemented")
 }
 
 // errNoRow is replaced by where it happens.

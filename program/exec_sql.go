@@ -96,9 +96,9 @@ func tagCount(tag string) int64 {
 func unsupported(n *pg_query.Node) error {
 	switch {
 	case n.GetTransactionStmt() != nil:
-		return pgerr.New(pgerr.FeatureNotSupported, "unsupported transaction command in PL/pgSQL")
+		return native("unsupported transaction command in PL/pgSQL")
 	case n.GetCopyStmt() != nil && n.GetCopyStmt().Filename == "":
-		return pgerr.New(pgerr.FeatureNotSupported, "cannot COPY to/from client in PL/pgSQL")
+		return native("cannot COPY to/from client in PL/pgSQL")
 	case n.GetVariableSetStmt() != nil:
 		switch lower(n.GetVariableSetStmt().Name) {
 		case "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary", "xmlbinary", "standard_conforming_strings":
@@ -157,7 +157,7 @@ func (f *frame) execute(ctx context.Context, s *Execute) error {
 		}
 		n := res.Stmts[0].Stmt
 		if n.GetTransactionStmt() != nil {
-			return pgerr.New(pgerr.FeatureNotSupported, "EXECUTE of transaction commands is not implemented")
+			return native("EXECUTE of transaction commands is not implemented")
 		}
 		if sel := n.GetSelectStmt(); sel != nil && sel.IntoClause != nil {
 			return pgerr.New(pgerr.FeatureNotSupported, "EXECUTE of SELECT ... INTO is not implemented").

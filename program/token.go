@@ -65,7 +65,8 @@ var errOurs = errors.New("raised by weft")
 
 // refuse is the error for what PL/pgSQL has and weft does not run.
 func refuse(what string) *pgerr.Error {
-	return pgerr.New(pgerr.FeatureNotSupported, "weft does not run %s in a function over sharded tables", what).WithCause(errOurs)
+	return pgerr.New(pgerr.FeatureNotSupported, "weft does not run %s in a function over sharded tables", what).
+		WithHint("Write it in another way, or let the application send the statements.").WithCause(errOurs)
 }
 
 // is reports whether a token is this keyword or this punctuation.

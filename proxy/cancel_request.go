@@ -11,7 +11,7 @@ import (
 // session: this proxy passes it on to all others, at first to those that share its own address.
 // As in PostgreSQL the client is not told whether the key was right.
 func (s *Server) onCancel(p *wire.Packet) {
-	if s.Cancel(p.PID, p.Secret) || s.cancelBeside(p) || s.circle.Cancel(s.ctx, p) {
+	if s.Cancel(p.PID, p.Secret) || s.register.cancelBeside(p) || s.circle.Cancel(s.ctx, p) {
 		return
 	}
 	s.log.Info("cancel request with a wrong key", "session", p.PID)
@@ -30,9 +30,9 @@ func (r *register) cancel(id int32, secret []byte) bool {
 }
 
 // cancelBeside passes a cancel request on to processes that share this one's address, and reports whether one has the session.
-func (s *Server) cancelBeside(p *wire.Packet) bool {
-	b := s.cfg.Peers.Beside
-	return b != nil && b.Cancel(s.ctx, p.PID, p.Secret)
+func (r *register) cancelBeside(p *wire.Packet) bool {
+	b := r.s.cfg.Peers.Beside
+	return b != nil && b.Cancel(r.s.ctx, p.PID, p.Secret)
 }
 
 // Cancel cancels what a session is doing, if this proxy has the session and the key is right.

@@ -139,7 +139,7 @@ func (cp *copier) sendCopy(over <-chan struct{}) error {
 			drop = typ == wire.Flush || typ == wire.Sync
 			// Any other message but data ends the COPY: the backend says how.
 			last = typ != wire.CopyData && !drop
-			if last && cp.s.srv.isHalted() {
+			if last && cp.s.srv.keeper.isHalted() {
 				cp.s.awaitHalt()
 			}
 			rem = length + 1

@@ -87,7 +87,7 @@ func (x *load) message() (done bool, err error) {
 		s.client.Consume(wire.HeaderLen)
 		x.rem = length - 4
 	case wire.Flush, wire.Sync, wire.CopyDone, wire.CopyFail:
-		if s.srv.isHalted() {
+		if s.srv.keeper.isHalted() {
 			s.awaitHalt()
 		}
 		if typ == wire.Sync {

@@ -30,8 +30,8 @@ func newHalts(s *Server) *halt.Halts {
 const haltLook = 20 * time.Millisecond
 
 // isHalted reports whether a message that has arrived must wait.
-func (s *Server) isHalted() bool {
-	snap := s.cfg.Snapshot()
+func (k *keeper) isHalted() bool {
+	snap := k.s.cfg.Snapshot()
 	return snap != nil && snap.Halt != nil
 }
 

@@ -18,16 +18,16 @@ import (
 
 // newPoints returns what knows the backup points.
 func newPoints(s *Server) *points.Board {
-	return points.New(points.Config{Log: s.log, Store: s.cfg.Keeps.Points, Archived: s.lastArchived})
+	return points.New(points.Config{Log: s.log, Store: s.cfg.Keeps.Points, Archived: s.keeper.lastArchived})
 }
 
 // lastArchived asks a shard for the last WAL file that it has archived.
-func (s *Server) lastArchived(ctx context.Context, shard string) (string, error) {
-	databases := s.cfg.Snapshot().Databases()
+func (k *keeper) lastArchived(ctx context.Context, shard string) (string, error) {
+	databases := k.s.cfg.Snapshot().Databases()
 	if len(databases) == 0 {
 		return "", errors.New("no table is declared")
 	}
-	rows, err := s.askService(ctx, shard, databases[0], backup.LastArchived)
+	rows, err := k.s.askService(ctx, shard, databases[0], backup.LastArchived)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +84,8 @@ func (c pointCall) run(ctx context.Context, args map[string]string) ([][]string,
 	srv := c.s.srv
 	store := srv.cfg.Keeps.Points
 	if store == nil || srv.cfg.Directory == nil || srv.cfg.Current == nil {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "this proxy has no directory that keeps backup points")
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "this proxy has no directory that keeps backup points").
+			WithHint("Use weft backup point, with the etcd of the cluster in weft.yaml.")
 	}
 	if !c.may(ctx) {
 		return nil, pgerr.New(pgerr.InsufficientPrivilege, "permission denied for function restore_point").

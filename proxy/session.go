@@ -245,7 +245,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 	}
 	for {
 		if typ, length, ok := s.client.Header(); ok {
-			if s.srv.isHalted() {
+			if s.srv.keeper.isHalted() {
 				s.awaitHalt()
 			}
 			return typ, length, nil
