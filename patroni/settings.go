@@ -13,7 +13,9 @@ type Settings struct {
 	TTL             seconds `json:"ttl"`
 	SynchronousMode word    `json:"synchronous_mode"`
 	FailsafeMode    word    `json:"failsafe_mode"`
-	PostgreSQL      struct {
+	// MaximumLag is how many bytes a standby that is promoted may be behind. Nil: as Patroni has it by default.
+	MaximumLag *float64 `json:"maximum_lag_on_failover"`
+	PostgreSQL struct {
 		Parameters map[string]any `json:"parameters"`
 	} `json:"postgresql"`
 }
@@ -62,15 +64,29 @@ func (s Scope) Settings(keys map[string]string) (Settings, error) {
 	return out, nil
 }
 
-// Complaints are what does not go well with weft, whose clients wait for a primary as long as wait.
-func (s *Settings) Complaints(wait time.Duration) []string {
+// defaultMaximumLag is Patroni's.
+const defaultMaximumLag = 1 << 20
+
+// Complaints are what does not go well with weft, whose clients wait for a primary as long as wait, in a cluster that declares a durability: sync, atomic,
+// async, or nothing.
+func (s *Settings) Complaints(wait time.Duration, durability string) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if ttl := time.Duration(float64(s.TTL) * float64(time.Second)); ttl >= wait {
 		say("ttl is %s, and failover.wait is %s: clients get errors before Patroni promotes a standby of a machine that is gone", ttl, wait)
 	}
-	if !s.SynchronousMode.on() {
-		say("synchronous_mode is off: a failover may lose the last commits, and halves of transactions over several shards")
+	lag := float64(defaultMaximumLag)
+	if s.MaximumLag != nil {
+		lag = *s.MaximumLag
+	}
+	switch {
+	case s.SynchronousMode.on():
+	case durability == "sync" || durability == "atomic":
+		say("synchronous_mode is off, and the cluster declares durability %s: a failover may lose up to maximum_lag_on_failover, %.0f bytes, of what was acknowledged", durability, lag)
+	case durability != "async":
+		say("synchronous_mode is off: a failover may lose the last commits, up to maximum_lag_on_failover, %.0f bytes, and halves of transactions over several shards", lag)
+	case lag > defaultMaximumLag:
+		say("maximum_lag_on_failover is %.0f: a failover may lose so many bytes", lag)
 	}
 	if !s.FailsafeMode.on() {
 		say("failsafe_mode is off: Patroni stops every primary when etcd is away")

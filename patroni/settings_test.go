@@ -10,8 +10,13 @@ import (
 func TestComplaints(t *testing.T) {
 	const good = `{"ttl":20,"loop_wait":1,"synchronous_mode":true,"failsafe_mode":true,"postgresql":{"parameters":{"max_prepared_transactions":200}}}`
 	s := Scope{Scope: "a"}
+	off := strings.Replace(good, `"synchronous_mode":true`, `"synchronous_mode":false`, 1)
 	for _, c := range []struct{ name, config, says string }{
 		{"as in the example", good, ""},
+		{"sync", off, "the cluster declares durability sync: a failover may lose up to maximum_lag_on_failover, 1048576 bytes"},
+		{"atomic", strings.Replace(off, `{"ttl"`, `{"maximum_lag_on_failover":5,"ttl"`, 1), "declares durability atomic: a failover may lose up to maximum_lag_on_failover, 5 bytes"},
+		{"async", off, ""},
+		{"async", strings.Replace(off, `{"ttl"`, `{"maximum_lag_on_failover":99999999,"ttl"`, 1), "maximum_lag_on_failover is 99999999"},
 		{"in words", `{"ttl":"20","synchronous_mode":"quorum","failsafe_mode":"on","postgresql":{"parameters":{"max_prepared_transactions":"200"}}}`, ""},
 		{"a long ttl", strings.Replace(good, `20,`, `60,`, 1), "ttl is 1m0s, and failover.wait is 45s"},
 		{"asynchronous", strings.Replace(good, `"synchronous_mode":true`, `"synchronous_mode":"off"`, 1), "synchronous_mode is off"},
@@ -23,7 +28,8 @@ func TestComplaints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(settings.Complaints(45*time.Second), "\n")
+		durability := map[string]string{"sync": "sync", "atomic": "atomic", "async": "async"}[c.name]
+		got := strings.Join(settings.Complaints(45*time.Second, durability), "\n")
 		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q", c.name, got)
 		}

@@ -28,6 +28,8 @@ type Host struct {
 	Timeline int
 	// Seen is what a proxy would see of it. Ping finds it out.
 	Seen primary.Sighting
+	// Prepared is max_prepared_transactions, -1 if it is not known. Ping finds it out.
+	Prepared int
 	// Halted: an operator has paused the replay of a standby. Ping finds it out.
 	Halted bool
 	// SyncNames is synchronous_standby_names of a primary, and Hasty are the defaults by which commits do not wait for its standby. Ping finds

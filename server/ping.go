@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"weft/directory"
@@ -24,6 +25,19 @@ func halted(ctx context.Context, c *pool.Conn) bool {
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }
 
+// prepared asks a server how many prepared transactions it can hold.
+func prepared(ctx context.Context, c *pool.Conn) int {
+	rows, err := exec(ctx, c, "SELECT pg_catalog.current_setting('max_prepared_transactions')")
+	if err != nil || len(rows) != 1 {
+		return -1
+	}
+	n, err := strconv.Atoi(rows[0][0])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
 // Ping finds out which hosts answer a query, which of them are standbys, and how far they
 // are.
 func (s *Servers) Ping(ctx context.Context, shards []directory.Shard, timeout time.Duration) Hosts {
@@ -39,6 +53,7 @@ func (s *Servers) Ping(ctx context.Context, shards []directory.Shard, timeout ti
 			return err
 		}
 		seen.At = h.Seen.At
+		h.Prepared = prepared(ctx, c)
 		h.Seen, h.Standby, h.Timeline, h.SyncNames = seen, seen.Kind == primary.Standby, int(seen.Generation.Timeline), seen.SyncNames
 		if h.Standby {
 			h.Halted = halted(ctx, c)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,8 @@ they are: one that belongs to another cluster, or is another shard, is a problem
 Whoever does not answer is named, and is none. With --offline nothing is contacted.
 
 Of shards that Patroni runs, settings that do not go well with weft are named, as warnings: ttl,
-synchronous_mode, failsafe_mode and max_prepared_transactions.`,
+synchronous_mode, maximum_lag_on_failover, failsafe_mode and max_prepared_transactions. So is a
+standby with fewer max_prepared_transactions than its primary.`,
 		Example: `  weft check -c weft.yaml
   weft check -f cluster.yaml
   weft check -c weft.yaml --offline`,
@@ -138,19 +140,32 @@ func checkServers(ctx context.Context, file string, w io.Writer) error {
 			fmt.Fprintf(w, "warning: pool.max_per_shard is %d, and %s at %s has connections for %d\n", n, h.Shard, h.Address, h.Connections)
 		}
 	}
-	if snap.Durability != "" {
-		for i := range snap.Shards {
-			found := servers.Ping(ctx, snap.Shards[i:i+1], pingTimeout)
-			v := found.Judge(&snap.Shards[i])
-			for _, h := range found {
-				if lack := lacks(string(snap.Durability), &h); lack != "" && v.State == primary.Steady && h.Address == v.Primary {
-					fmt.Fprintf(w, "warning: the cluster has durability %s, and %s at %s lacks it: %s\n", snap.Durability, h.Shard, h.Address, lack)
-				}
-			}
+	for i := range snap.Shards {
+		for _, text := range warnings(&snap.Shards[i], string(snap.Durability), servers.Ping(ctx, snap.Shards[i:i+1], pingTimeout)) {
+			fmt.Fprintf(w, "warning: %s\n", text)
 		}
 	}
 	if errs := server.Judge(snap, hosts, nil); len(errs) > 0 {
 		return misplacedError("servers are not those of this cluster:", errs)
 	}
 	return nil
+}
+
+// warnings are what the servers of a shard lack to be as durable as declared, and to take each other's place.
+func warnings(shard *directory.Shard, durability string, hosts server.Hosts) (out []string) {
+	v := hosts.Judge(shard)
+	lead := slices.IndexFunc(hosts, func(h server.Host) bool { return v.State == primary.Steady && h.Address == v.Primary })
+	if lead < 0 {
+		return nil
+	}
+	p := &hosts[lead]
+	if lack := lacks(durability, p); lack != "" {
+		out = append(out, fmt.Sprintf("the cluster has durability %s, and %s at %s lacks it: %s", durability, shard.Name, p.Address, lack))
+	}
+	for i := range hosts {
+		if h := &hosts[i]; h.Err == nil && h.Standby && h.Prepared >= 0 && h.Prepared < p.Prepared {
+			out = append(out, fmt.Sprintf("max_prepared_transactions is %d at %s, a standby of %s, and %d at its primary: with less than the primary a standby stops replaying", h.Prepared, h.Address, shard.Name, p.Prepared))
+		}
+	}
+	return out
 }

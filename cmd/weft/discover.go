@@ -57,7 +57,7 @@ func checkPatroni(ctx context.Context, store *etcd.Store, snap *directory.Snapsh
 			fmt.Fprintf(w, "warning: settings of Patroni for %s: %s\n", sh.Name, oneLine(err))
 			continue
 		}
-		for _, c := range settings.Complaints(wait) {
+		for _, c := range settings.Complaints(wait, string(snap.Durability)) {
 			fmt.Fprintf(w, "warning: Patroni of %s: %s\n", sh.Name, c)
 		}
 	}
