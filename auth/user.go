@@ -35,6 +35,9 @@ type User struct {
 	// are at most, when clients wait for a shard. Empty: normal.
 	Priority string `yaml:"priority,omitempty"`
 
+	// Target is the weft.target that the user's sessions begin with. Empty: as everybody else's.
+	Target string `yaml:"target,omitempty"`
+
 	// Exempt: no throttle delays or refuses the user's statements.
 	Exempt bool `yaml:"exempt,omitempty"`
 
@@ -113,6 +116,11 @@ func (u *User) validate() error {
 	case "", "low", "normal", "high":
 	default:
 		errs = append(errs, fmt.Errorf("priority %q is not one of low, normal, high", u.Priority))
+	}
+	switch u.Target {
+	case "", "primary", "standby", "any", "prefer-standby", "auto":
+	default:
+		errs = append(errs, fmt.Errorf("target %q is not one of primary, standby, any, prefer-standby, auto", u.Target))
 	}
 	if u.MaxClients < 0 {
 		errs = append(errs, fmt.Errorf("max_clients is %d, must not be negative", u.MaxClients))

@@ -145,6 +145,8 @@ type Pool struct {
 	Mode string `yaml:"mode"`
 	// MaxPerShard bounds the connections of this proxy to one shard.
 	MaxPerShard int `yaml:"max_per_shard"`
+	// MaxPerStandby bounds those to one standby. 0: MaxPerShard does.
+	MaxPerStandby int `yaml:"max_per_standby"`
 	// MaxPerUser bounds those of one user to one shard. 0: see UserShare.
 	MaxPerUser int `yaml:"max_per_user"`
 	// MaxDials bounds the connections of this proxy to one server that are opened at a time.

@@ -167,6 +167,7 @@ func (t TLS) problems(ps *Problems) {
 func (p Pool) problems(ps *Problems) {
 	ps.choice("pool.mode", p.Mode, "transaction", "session")
 	ps.between("pool.max_per_shard", p.MaxPerShard, 1, 100_000)
+	ps.between("pool.max_per_standby", p.MaxPerStandby, 0, 100_000)
 	ps.between("pool.max_per_user", p.MaxPerUser, 0, p.MaxPerShard)
 	ps.between("pool.max_dials", p.MaxDials, 1, 100_000)
 	ps.between("pool.max_prepared", p.MaxPrepared, 1, 100_000)

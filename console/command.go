@@ -20,6 +20,9 @@ type Control interface {
 	// run have ended. ResumeEverywhere undoes it.
 	DrainEverywhere(ctx context.Context, shard, lasts string) error
 	ResumeEverywhere(ctx context.Context, shard string) error
+	// Eject lets no transaction of this proxy read the standby at an address, Admit undoes it.
+	Eject(address string) error
+	Admit(address string) error
 	// Reload reads weft.yaml again. It returns what changed, and what did not
 	// because it needs a restart.
 	Reload(ctx context.Context) ([]string, error)
@@ -66,6 +69,8 @@ func init() {
 		{"DRAIN SHARD name EVERYWHERE", "DRAIN SHARD on all proxies, for a minute or until the shard has another primary", nil, drainEverywhere},
 		{"DRAIN SHARD name EVERYWHERE FOR time", "the same for a while such as 30s", nil, drainEverywhere},
 		{"RESUME SHARD name EVERYWHERE", "go on after DRAIN SHARD EVERYWHERE", nil, one(resumeEverywhere)},
+		{"EJECT address", "let nothing be read from a standby; SHOW REPLICAS has the addresses", nil, one(eject)},
+		{"ADMIT address", "go on after EJECT, or before a standby that could not be reached is tried again", nil, one(admit)},
 		{"PAUSE MOVES", "let no job of the cluster carry rows to other shards", nil, one(pauseMoves)},
 		{"RESUME MOVES", "let all jobs that are paused go on", nil, one(resumeMoves)},
 		{"RELOAD", "read weft.yaml again", nil, one(reload)},
@@ -142,6 +147,8 @@ func unknown(words []string) error {
 	}
 	e := pgerr.New(pgerr.SyntaxError, "unknown command %q", shown)
 	switch strings.ToUpper(words[0]) {
+	case "EJECT", "ADMIT":
+		return e.WithHint("Say EJECT or ADMIT with the address of a standby: SHOW REPLICAS has them.")
 	case "DRAIN", "KILL":
 		return e.WithHint("Say DRAIN SHARD with the name of a shard (SHOW SHARDS), or KILL with the id of a client (SHOW CLIENTS).")
 	case "THROTTLE", "UNTHROTTLE":
@@ -189,6 +196,14 @@ func drainEverywhere(ctx context.Context, c Control, args []string) (Table, erro
 
 func resumeEverywhere(ctx context.Context, c Control, shard string) (Table, error) {
 	return Table{Tag: "RESUME"}, c.ResumeEverywhere(ctx, shard)
+}
+
+func eject(_ context.Context, c Control, address string) (Table, error) {
+	return Table{Tag: "EJECT"}, c.Eject(address)
+}
+
+func admit(_ context.Context, c Control, address string) (Table, error) {
+	return Table{Tag: "ADMIT"}, c.Admit(address)
 }
 
 func pauseMoves(ctx context.Context, c Control, _ string) (Table, error) {

@@ -180,6 +180,16 @@ func (s *source) ResumeMoves(context.Context) (int, error) {
 	return 1, nil
 }
 
+func (s *source) Eject(address string) error {
+	s.did = append(s.did, "eject "+address)
+	return nil
+}
+
+func (s *source) Admit(address string) error {
+	s.did = append(s.did, "admit "+address)
+	return nil
+}
+
 func (s *source) Pause(_ context.Context, shard string) error {
 	s.did = append(s.did, "pause "+shard)
 	return nil
@@ -406,7 +416,7 @@ func TestDo(t *testing.T) {
 	src := &source{}
 	for line, tag := range map[string]string{
 		"PAUSE": "PAUSE", "resume;": "RESUME", "Drain Shard s1": "DRAIN", `RESUME SHARD "s1"`: "RESUME", "drain shard s1 everywhere": "DRAIN", "DRAIN SHARD s2 EVERYWHERE FOR 30s": "DRAIN", "RESUME SHARD s3 EVERYWHERE": "RESUME", "RELOAD": "RELOAD", "KILL 8": "KILL",
-		"UNTHROTTLE 7": "UNTHROTTLE", "pause moves": "PAUSE", "RESUME MOVES;": "RESUME",
+		"UNTHROTTLE 7": "UNTHROTTLE", "pause moves": "PAUSE", "RESUME MOVES;": "RESUME", "EJECT h1:1": "EJECT", "admit 'h1:1'": "ADMIT",
 		"BEGIN": "BEGIN", "SET x = 1": "SET", "COMMIT": "COMMIT", "ROLLBACK": "ROLLBACK", "DISCARD ALL": "DISCARD ALL",
 	} {
 		got, err := console.Run(t.Context(), line, src)
@@ -418,7 +428,7 @@ func TestDo(t *testing.T) {
 		}
 	}
 	did := strings.Join(src.did, ",")
-	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill", "pause moves", "resume moves", "drain s1 ", "drain s2 30s", "resume s3 everywhere"} {
+	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill", "pause moves", "resume moves", "eject h1:1", "admit h1:1", "drain s1 ", "drain s2 30s", "resume s3 everywhere"} {
 		if !strings.Contains(did+",", want+",") {
 			t.Errorf("%q was not done: %s", want, did)
 		}
@@ -454,7 +464,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestUnknown(t *testing.T) {
-	for _, line := range []string{"SELECT 1", "SHOW", "SHOW ALL", "SHOW POOLS CASCADE", "DROP TABLE x", "DRAIN", "DRAIN SHARD", "KILL", "PAUSE x"} {
+	for _, line := range []string{"SELECT 1", "SHOW", "SHOW ALL", "SHOW POOLS CASCADE", "DROP TABLE x", "DRAIN", "DRAIN SHARD", "KILL", "PAUSE x", "EJECT", "ADMIT a b"} {
 		_, err := console.Run(t.Context(), line, &source{})
 		var e *pgerr.Error
 		if !errors.As(err, &e) || e.Code != pgerr.SyntaxError || e.Hint == "" {

@@ -10,7 +10,7 @@ type Replica struct {
 	Shard, Address string
 	// Role is what the server says of itself: primary or standby. It is empty if the server has not answered.
 	Role string
-	// State is what the server is to its shard: primary, standby, stale, split, foreign, silent or unknown.
+	// State is what the server is to its shard: primary, standby, ejected, stale, split, foreign, silent or unknown.
 	State    string
 	System   string
 	Timeline int64

@@ -25,6 +25,8 @@ type Config struct {
 	// MaxPerShard bounds the connections to one shard over all users and
 	// databases. Default 80: it fits under PostgreSQL's max_connections of 100.
 	MaxPerShard int
+	// MaxPerStandby bounds the connections to one standby. Default 0: MaxPerShard does.
+	MaxPerStandby int
 	// MaxPerUser bounds the connections of one user to one shard. Default 0: only MaxPerShard
 	// bounds them.
 	MaxPerUser int
@@ -158,7 +160,7 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name string
 		n    int
-	}{{"max_per_shard", c.MaxPerShard}, {"max_per_user", c.MaxPerUser}, {"max_dials", c.MaxDials}, {"max_prepared", c.MaxPrepared}} {
+	}{{"max_per_shard", c.MaxPerShard}, {"max_per_standby", c.MaxPerStandby}, {"max_per_user", c.MaxPerUser}, {"max_dials", c.MaxDials}, {"max_prepared", c.MaxPrepared}} {
 		if f.n < 0 {
 			errs = append(errs, fmt.Errorf("pool: %s must not be negative", f.name))
 		}

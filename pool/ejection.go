@@ -13,6 +13,7 @@ type ejection struct {
 	failures int // in a row
 	pause    time.Duration
 	until    time.Time // the end of the pause
+	byHand   bool      // an operator has said that the standby is left alone
 }
 
 const (
@@ -39,7 +40,10 @@ func (e *ejection) failed(now time.Time) bool {
 func (e *ejection) answered() { e.failures, e.pause = 0, 0 }
 
 // is reports whether the standby is left alone at a time.
-func (e *ejection) is(now time.Time) bool { return now.Before(e.until) }
+func (e *ejection) is(now time.Time) bool { return e.byHand || now.Before(e.until) }
+
+// admit ends a pause, and what an operator has said.
+func (e *ejection) admit() { *e = ejection{} }
 
 // trust is the part of its work that a standby gets after a pause, from a tenth up to the whole.
 func (e *ejection) trust(now time.Time) float64 {

@@ -45,3 +45,22 @@ func TestEjection(t *testing.T) {
 		t.Error("a standby that was back is not ejected as at first")
 	}
 }
+
+// TestEjectByHand: a standby that an operator has ejected stays so until it is admitted, and is then trusted like any other.
+func TestEjectByHand(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var e ejection
+	e.byHand = true
+	e.answered()
+	if !e.is(now) || !e.is(now.Add(time.Hour)) || fails(&e, now, 3) {
+		t.Error("a standby that was ejected by hand is used, or ejected again")
+	}
+	e.admit()
+	if e.is(now) || e.trust(now) != 1 {
+		t.Error("a standby that was admitted is not used")
+	}
+	fails(&e, now, 3)
+	if e.admit(); e.is(now) {
+		t.Error("the pause of a standby that was admitted goes on")
+	}
+}

@@ -23,6 +23,9 @@ func (p *Pool) SetShare(shard string, n int) {
 func (sh *Shard) Most() int {
 	most, of := sh.pool.conf().MaxPerShard, sh
 	if sh.standby != nil {
+		if n := sh.pool.conf().MaxPerStandby; n > 0 {
+			most = n
+		}
 		of = sh.standby.of // PostgreSQL wants a standby's max_connections to be no less than the primary's
 	}
 	if share := int(of.share.Load()); share > 0 {

@@ -137,6 +137,8 @@ func (sh *Shard) why(v *primary.View, s *primary.Server, at directory.Server, r 
 		return "may follow a primary that an operator has decided against: standbys are read after the next promotion"
 	case !v.Has(s):
 		return fmt.Sprintf("is on timeline %d, not %d", s.Seen.Generation.Timeline, v.Generation.Timeline)
+	case sh.standbyAt(s.Address).standby.left():
+		return "was ejected by an operator"
 	case sh.standbyAt(s.Address).standby.ejected(r.Now):
 		return "could not be reached several times"
 	case s.Fresh.IsZero():
@@ -220,6 +222,39 @@ func (b *standby) ejected(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.eject.is(now)
+}
+
+// left reports whether an operator has said that a standby is left alone.
+func (b *standby) left() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.eject.byHand
+}
+
+// Eject lets no transaction read the standby at an address of the shard, until Admit. Connections that are free are closed, the others when their
+// transactions have ended.
+func (sh *Shard) Eject(address string) {
+	c := sh.standbyAt(address)
+	c.standby.mu.Lock()
+	c.standby.eject.byHand = true
+	c.standby.mu.Unlock()
+	c.retire(func(*Lane) bool { return true })
+}
+
+// Admit undoes Eject, and ends the pause of a standby that could not be reached.
+func (sh *Shard) Admit(address string) {
+	c := sh.standbyAt(address)
+	c.standby.mu.Lock()
+	defer c.standby.mu.Unlock()
+	c.standby.eject.admit()
+}
+
+// Ejected reports whether the standby at an address is left alone at a time.
+func (sh *Shard) Ejected(address string, now time.Time) bool {
+	sh.standbys.mu.Lock()
+	c := sh.standbys.byAddress[address]
+	sh.standbys.mu.Unlock()
+	return c != nil && c.standby.ejected(now)
 }
 
 // Failed notes that a standby could not be reached, or was lost in the middle of a read.

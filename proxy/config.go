@@ -179,6 +179,8 @@ type Gather struct {
 type Replicas struct {
 	// Target is weft.target.
 	Target target.Target
+	// Users are the targets of users that have one of their own, in place of Target.
+	Users map[string]target.Target
 	// MaxLag is weft.max_lag. Default 0: any lag.
 	MaxLag time.Duration
 	// Causal is weft.causal.
@@ -193,10 +195,15 @@ type Replicas struct {
 	Zone string
 }
 
-func (g Gather) options() options {
+// options are what sessions of a user begin with.
+func (g Gather) options(user string) options {
 	r := &g.Replicas
+	first, own := r.Users[user]
+	if !own {
+		first = r.Target
+	}
 	return options{
-		away:           wish{target: r.Target, maxLag: r.MaxLag, causal: r.Causal, wait: r.CausalWait},
+		away:           wish{target: first, maxLag: r.MaxLag, causal: r.Causal, wait: r.CausalWait},
 		maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard, coalesce: true,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/target"
 	"weft/quote"
 	"weft/wire"
 )
@@ -274,7 +275,7 @@ func (rc *record) learnOptions() error {
 	if rc.optionsKnown && rc.optionsFor == rc.settings {
 		return nil
 	}
-	key := optionKey{rc.s.lane.Key(), rc.s.lane.Epoch()}
+	key := optionKey{rc.s.lane.Key(), rc.s.lane.Epoch(), rc.defaults().away.target}
 	o, ok := rc.s.srv.memory.envs.loginOptions(key)
 	explicit := false
 	for _, name := range slices.Concat(optionNames, heeded) {
@@ -343,7 +344,7 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 		}
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", quote.Literal(name))
 	}
-	o := rc.s.srv.conf().Gather.options()
+	o := rc.defaults()
 	rows, err := rc.s.route.ask(l, b.String())
 	if err != nil {
 		return o, err
@@ -361,9 +362,13 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 
 // optionKey is what the options of a new session depend on.
 type optionKey struct {
-	lane  pool.Key
-	epoch uint64
+	lane   pool.Key
+	epoch  uint64
+	target target.Target // users with the same role may begin with different ones
 }
+
+// defaults are the options that the session begins with, unless a backend says otherwise.
+func (rc *record) defaults() options { return rc.s.srv.conf().Gather.options(rc.s.login.user) }
 
 func (e *environments) loginOptions(key optionKey) (options, bool) {
 	e.mu.Lock()
@@ -396,7 +401,7 @@ func (rc *record) showOptions(idle bool) error {
 	}
 	local := !idle || c.Status() != wire.TxIdle // the setting ends with the client's transaction
 	var b strings.Builder
-	texts := rc.s.srv.conf().Gather.options().texts()
+	texts := rc.defaults().texts()
 	for _, name := range optionNames {
 		if v, _ := c.Settings().Get(name); v != "" && !local {
 			continue

@@ -1,7 +1,12 @@
 package proxy
 
 import (
+	"slices"
+	"time"
+
 	"weft/console"
+	"weft/pgerr"
+	"weft/pool"
 	"weft/primary"
 )
 
@@ -9,6 +14,7 @@ import (
 func (a adminSource) Replicas() []console.Replica {
 	snap := a.srv.cfg.Snapshot()
 	views := a.srv.keeper.seeker.Views()
+	now := time.Now()
 	var out []console.Replica
 	for i := range snap.Shards {
 		v := views[snap.Shards[i].Name]
@@ -16,10 +22,50 @@ func (a adminSource) Replicas() []console.Replica {
 			continue
 		}
 		for k := range v.Servers {
-			out = append(out, replicaOf(snap.Shards[i].Name, &v.Servers[k]))
+			r := replicaOf(snap.Shards[i].Name, &v.Servers[k])
+			if v.Servers[k].Role == primary.Follows && a.srv.pool.Shard(&snap.Shards[i]).Ejected(r.Address, now) {
+				r.State = "ejected"
+			}
+			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// Eject implements console.Control.
+func (a adminSource) Eject(address string) error {
+	sh, err := a.standbyAt(address)
+	if err == nil {
+		sh.Eject(address)
+		a.srv.log.Info("a standby is not read until an operator admits it", "shard", sh.Name, "address", address)
+	}
+	return err
+}
+
+// Admit implements console.Control.
+func (a adminSource) Admit(address string) error {
+	sh, err := a.standbyAt(address)
+	if err == nil {
+		sh.Admit(address)
+		a.srv.log.Info("an operator has admitted a standby", "shard", sh.Name, "address", address)
+	}
+	return err
+}
+
+// standbyAt returns the shard that has a server at an address, which must not be the primary.
+func (a adminSource) standbyAt(address string) (*pool.Shard, error) {
+	snap := a.srv.cfg.Snapshot()
+	for i := range snap.Shards {
+		name := snap.Shards[i].Name
+		switch v := a.srv.keeper.seeker.View(name); {
+		case !slices.Contains(snap.Shards[i].Hosts, address):
+		case v.Primary == address && v.State == primary.Steady:
+			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "%s is the primary of shard %q, and no standby", address, name).WithHint("DRAIN SHARD %s lets clients wait for it.", name)
+		default:
+			return a.srv.pool.Shard(&snap.Shards[i]), nil
+		}
+	}
+	return nil, pgerr.New(pgerr.UndefinedObject, "no shard has a server at %q", address).WithHint("SHOW REPLICAS has the addresses.")
 }
 
 // replicaOf words what is known of a server.

@@ -84,6 +84,7 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 	c := pool.Config{
 		Mode:           cfg.Mode,
 		MaxPerShard:    cfg.MaxPerShard,
+		MaxPerStandby:  cfg.MaxPerStandby,
 		MaxPerUser:     cfg.UserShare(),
 		MaxDials:       cfg.MaxDials,
 		MaxPrepared:    cfg.MaxPrepared,

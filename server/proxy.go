@@ -78,8 +78,14 @@ func replicas(cfg config.Config) proxy.Replicas {
 	r := cfg.Replicas
 	t, _ := target.Parse(r.Target) // the file has been checked
 	causal := map[string]target.Causal{"on": target.On, "off": target.Off}[r.Causal]
+	users := map[string]target.Target{}
+	for i := range cfg.Auth.Users {
+		if u := &cfg.Auth.Users[i]; u.Target != "" {
+			users[u.Name], _ = target.Parse(u.Target)
+		}
+	}
 	return proxy.Replicas{
-		Target: t, MaxLag: r.MaxLag, Causal: causal, CausalWait: r.CausalWait, MaxLagBytes: uint64(r.MaxLagBytes), Refuse: r.Fallback == config.FallbackRefuse, Zone: cfg.Zone,
+		Target: t, Users: users, MaxLag: r.MaxLag, Causal: causal, CausalWait: r.CausalWait, MaxLagBytes: uint64(r.MaxLagBytes), Refuse: r.Fallback == config.FallbackRefuse, Zone: cfg.Zone,
 	}
 }
 
