@@ -16,7 +16,7 @@ import (
 // at home. Its hint says where to look.
 
 // drifted returns an error of a backend, with a hint if the shard lacks what the home shard has.
-func (rt *routing) drifted(c *pool.Conn, e *pgerr.Error) *pgerr.Error {
+func drifted(rt *routing, c *pool.Conn, e *pgerr.Error) *pgerr.Error {
 	if e.Code != pgerr.UndefinedTable && e.Code != pgerr.UndefinedColumn || rt.snap == nil {
 		return e
 	}
@@ -33,13 +33,13 @@ func (rt *routing) drifted(c *pool.Conn, e *pgerr.Error) *pgerr.Error {
 }
 
 // driftedBody is drifted for an error that is on its way to the client.
-func (rt *routing) driftedBody(c *pool.Conn, body []byte) []byte {
+func driftedBody(rt *routing, c *pool.Conn, body []byte) []byte {
 	if code, _ := wire.ErrorField(body, 'C'); code != pgerr.UndefinedTable && code != pgerr.UndefinedColumn {
 		return body
 	}
 	was := pool.ServerError(body)
 	hint := was.Hint
-	if rt.drifted(c, was).Hint == hint {
+	if drifted(rt, c, was).Hint == hint {
 		return body
 	}
 	return wire.AppendError(nil, was)[wire.HeaderLen:]

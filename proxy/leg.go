@@ -134,7 +134,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			return typ, nil, err
 		}
 		if l.err == nil {
-			l.err = l.s.route.drifted(c, e)
+			l.err = drifted(&l.s.route, c, e)
 		}
 	case wire.DataRow:
 		if l.counts != nil { // also rows that are no longer wanted

@@ -36,7 +36,7 @@ func (p *pipe) answerError(c *pool.Conn, o *op, body []byte) error {
 	if bytes.Contains(body, idConstraint) {
 		body = p.s.route.strayedBody(body)
 	}
-	body = p.s.route.driftedBody(c, body)
+	body = driftedBody(&p.s.route, c, body)
 	p.onError(c, body)
 	return nil
 }
