@@ -46,7 +46,7 @@ func patroniFile(t *testing.T, file string, wait time.Duration) settings {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	for _, c := range got.Complaints(wait) {
+	for _, c := range got.Complaints(wait, "sync") {
 		t.Errorf("%s: %s", file, c)
 	}
 	return s
