@@ -190,6 +190,18 @@ func (j *judgement) incoming() error {
 // at once: later the table's rows would have moved, and every statement on the table would be
 // refused.
 func (j *judgement) code() error {
+	found := j.obstacles()
+	switch len(found) {
+	case 0:
+		return nil
+	case 1:
+		return found[0]
+	}
+	return j.codeError(found)
+}
+
+// obstacles returns what code refuses, one by one.
+func (j *judgement) obstacles() []*pgerr.Error {
 	var found []*pgerr.Error
 	for _, n := range j.def.Uses {
 		found = addRefusal(found, j.reads("A policy, default, check or trigger of the table", n))
@@ -200,12 +212,11 @@ func (j *judgement) code() error {
 	for _, e := range planner.Obstacles(j.schema, j.snap, j.out.table) {
 		found = addRefusal(found, e)
 	}
-	switch len(found) {
-	case 0:
-		return nil
-	case 1:
-		return found[0]
-	}
+	return found
+}
+
+// codeError words several obstacles as one refusal.
+func (j *judgement) codeError(found []*pgerr.Error) error {
 	var lines []string
 	for _, e := range found {
 		line := e.Message

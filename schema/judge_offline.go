@@ -9,11 +9,7 @@ import (
 // Judge returns the reasons for which a table would not be declared as d, as far as the schema tells
 // without asking a server. snap has the declarations before d.
 func Judge(schema *catalog.Schema, snap *directory.Snapshot, d directory.Table) []*pgerr.Error {
-	req := &Request{Database: d.Database, Table: catalog.Name{Schema: d.Schema, Name: d.Name}, Vindex: d.Vindex}
-	for _, c := range d.Columns {
-		req.Columns = append(req.Columns, c.Name)
-	}
-	j := &judgement{snap: snap, schema: schema, def: &Definition{}, req: req, kind: d.Kind}
+	j := newJudgement(schema, snap, d)
 	var out []*pgerr.Error
 	for i, step := range []func() error{j.table, j.key, j.unique, j.outgoing, j.incoming, j.code} {
 		err := step()

@@ -20,9 +20,10 @@ import (
 func checkCommand() *cobra.Command {
 	var file, cluster string
 	var offline bool
+	var p prechecking
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check configuration files, and whether servers are those of the cluster",
+		Short: "Check configuration files, servers, and what declarations of tables would say",
 		Long: `Check a weft.yaml, a cluster.yaml or both: every problem is printed with its line
 and column, and the exit code is 1 if there is one. Certificates and passwords
 that the file refers to must be there.
@@ -33,12 +34,26 @@ Whoever does not answer is named, and is none. With --offline nothing is contact
 
 Of shards that Patroni runs, settings that do not go well with weft are named, as warnings: ttl,
 synchronous_mode, maximum_lag_on_failover, failsafe_mode and max_prepared_transactions. So is a
-standby with fewer max_prepared_transactions than its primary.`,
+standby with fewer max_prepared_transactions than its primary.
+
+With --schema or --from, the tables of --cluster cluster.yaml are declared in thought, all at
+once: everything that would be refused or changed is printed, with SQL that mends it.
+A dump is loaded into a throw-away PostgreSQL on this machine, whose programs must be installed;
+a server of --from is only read. The same code judges as when tables are declared. With --statements,
+--log or --from, statements that would be refused are printed, too; weft plan --file shows
+all of them, weft advise finds the keys, weft doctor looks at the servers. The exit status is then 0 if
+there is nothing to mend, 1 if there is, 2 if the check failed.`,
 		Example: `  weft check -c weft.yaml
   weft check -f cluster.yaml
-  weft check -c weft.yaml --offline`,
+  weft check -c weft.yaml --offline
+  weft check --schema dump.sql --cluster cluster.yaml
+  weft check --schema dump.sql --cluster cluster.yaml --statements statements.sql
+  weft check --from postgres://postgres@db.example/app --cluster cluster.yaml --json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.given() {
+				return withStatus(2, p.run)(cmd, args)
+			}
 			if file == "" && cluster == "" {
 				return &usageError{errors.New("what to check? give -c weft.yaml, -f cluster.yaml or both")}
 			}
@@ -69,6 +84,12 @@ standby with fewer max_prepared_transactions than its primary.`,
 	cmd.Flags().StringVarP(&file, "config", "c", "", "weft.yaml to check")
 	cmd.Flags().StringVarP(&cluster, "file", "f", "", "cluster.yaml to check")
 	cmd.Flags().BoolVar(&offline, "offline", false, "contact neither the directory nor servers")
+	f := cmd.Flags()
+	f.StringVar(&p.schema, "schema", "", "what pg_dump --schema-only wrote: check what declarations would say")
+	f.StringVar(&p.cluster, "cluster", "", "cluster.yaml with the tables, beside --schema and --from")
+	f.StringVar(&p.database, "database", "", "database of the tables (default: the only one there is)")
+	p.work.flags(f, "statements")
+	f.BoolVar(&p.asJSON, "json", false, "print JSON, beside --schema and --from")
 	return cmd
 }
 

@@ -21,15 +21,18 @@ type workload struct {
 	file, log, from string
 }
 
-// flags adds the flags. --file and --statements mean the same.
+// flags adds the flags. --file and --statements mean the same, unless --file means something else
+// already.
 func (w *workload) flags(f *pflag.FlagSet, file string) {
 	other := map[string]string{"file": "statements", "statements": "file"}[file]
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == other {
-			name = file
-		}
-		return pflag.NormalizedName(name)
-	})
+	if f.Lookup(other) == nil {
+		f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+			if name == other {
+				name = file
+			}
+			return pflag.NormalizedName(name)
+		})
+	}
 	f.StringVar(&w.file, file, "", "file with statements as SQL")
 	f.StringVar(&w.log, "log", "", "PostgreSQL's log with the statements, as jsonlog or csvlog")
 	f.StringVar(&w.from, "from", "", "URL of a PostgreSQL database that is not sharded yet: its pg_stat_statements, unless a file has the statements")
