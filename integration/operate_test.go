@@ -582,17 +582,17 @@ func TestMetrics(t *testing.T) {
 	for _, sql := range []string{"SELECT 1", "SELECT 1/0"} { // a metric of errors needs one
 		_, _ = c.Exec(ctx, sql)
 	}
-	// A metric of buckets needs a sharded table, and one of skew work on it.
+	// A metric of buckets needs a sharded table, one of skew work on it, and one of backup points a point.
 	target.CreateDatabase(t, "metered")
 	sharded := target.Connect(t, "postgres", "dbname=metered")
-	for _, sql := range []string{"CREATE TABLE metered (id int PRIMARY KEY)", "SELECT weft.shard_table('metered', 'id')", "INSERT INTO metered VALUES (1)"} {
+	for _, sql := range []string{"CREATE TABLE metered (id int PRIMARY KEY)", "SELECT weft.shard_table('metered', 'id')", "INSERT INTO metered VALUES (1)", "SELECT weft.restore_point('metered')"} {
 		if _, err := sharded.Exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var body []byte
 	// Samples are added up now and then, and what is usual for a shard is known after some statements.
-	for !(strings.Contains(string(body), "weft_skew") && strings.Contains(string(body), "weft_shard_slowdown")) && ctx.Err() == nil {
+	for !(strings.Contains(string(body), "weft_backup_point_age_seconds") && strings.Contains(string(body), "weft_skew") && strings.Contains(string(body), "weft_shard_slowdown")) && ctx.Err() == nil {
 		for range 10 {
 			if _, err := sharded.Exec(ctx, "SELECT FROM metered WHERE id = 1"); err != nil {
 				t.Fatal(err)
@@ -618,7 +618,8 @@ func TestMetrics(t *testing.T) {
 	}
 	// A metric of lag needs a standby: package integration/primary has one.
 	there["weft_replica_lag_seconds"], there["weft_replica_lag_bytes"] = true, true
-	there["weft_shard_durable"] = true // needs a declaration: package integration/lossy has one
+	there["weft_shard_durable"] = true                 // needs a declaration: package integration/lossy has one
+	there["weft_backup_point_interval_seconds"] = true // needs weft backup point --every
 	named := regexp.MustCompile(`\b(?:weft|go|process)_[a-z_]+[a-z]\b`)
 	for _, file := range []string{"../deploy/grafana.json", "../deploy/alerts.yml", "../docs/operations.md"} {
 		text, err := os.ReadFile(file)
