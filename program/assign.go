@@ -182,6 +182,12 @@ func (f *frame) assign(ctx context.Context, s *Assign) error {
 		}
 		return f.move(ctx, u.v, rec)
 	}
+	if u.field != "" {
+		// PostgreSQL looks at the target before it reads the expression.
+		if _, err := f.typeOf(u); err != nil {
+			return f.within(s.Expr, err, false)
+		}
+	}
 	val, col, err := f.eval(ctx, s.Expr)
 	if err != nil {
 		return err
@@ -207,7 +213,7 @@ func (f *frame) folded(e *Expr, err error) error {
 func (f *frame) assignElement(ctx context.Context, u use, s *Assign) error {
 	t, err := f.typeOf(u)
 	if err != nil {
-		return err
+		return f.within(s.Expr, err, false)
 	}
 	if t.Base != nil {
 		return refuse("an assignment to an element of a domain")
