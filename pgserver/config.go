@@ -128,6 +128,10 @@ const confName = "weft.conf"
 func (c Config) conf() string {
 	all := DefaultSettings()
 	all["fsync"] = onOff(c.Fsync)
+	if !c.Fsync {
+		// A server that is killed and never started again leaves its shared memory behind. In the data directory it goes with the data.
+		all["dynamic_shared_memory_type"] = "mmap"
+	}
 	maps.Copy(all, c.Settings)
 	if c.Follow != 0 {
 		all["primary_conninfo"] = c.conninfo()

@@ -101,15 +101,16 @@ func TestLife(t *testing.T) {
 	defer func() { srv.Kill() }()
 	conn := srv.ConnString("postgres")
 	for sql, want := range map[string]string{
-		"show server_encoding":           "UTF8",
-		"show lc_collate":                "C",
-		"show wal_level":                 "logical",
-		"show max_prepared_transactions": "200",
-		"show max_connections":           "30",
-		"show listen_addresses":          "127.0.0.1",
-		"show unix_socket_directories":   "",
-		"select current_user":            "weaver",
-		"show fsync":                     "off",
+		"show server_encoding":            "UTF8",
+		"show lc_collate":                 "C",
+		"show wal_level":                  "logical",
+		"show max_prepared_transactions":  "200",
+		"show max_connections":            "30",
+		"show listen_addresses":           "127.0.0.1",
+		"show unix_socket_directories":    "",
+		"select current_user":             "weaver",
+		"show fsync":                      "off",
+		"show dynamic_shared_memory_type": "mmap",
 		"select reset_val from pg_settings where name = 'application_name'": "it's ours",
 	} {
 		if got := mustQuery(t, conn, sql); got != want {
