@@ -65,7 +65,10 @@ func (w *world) split() *pgserver.Server {
 		w.t.Fatal(err)
 	}
 	w.generation(2)
-	w.must(c, write(w.there))
+	w.await("a write to the new primary", func() bool { // at once, or when this proxy knows the new primary, if clients do not wait
+		_, err := c.Exec(w.within(), write(w.there))
+		return err == nil
+	})
 	if err := other.Promote(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
