@@ -66,8 +66,8 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// copyTable makes the table of the copy. Only the service user needs it.
-const copyTable = `CREATE TABLE IF NOT EXISTS weft.directory (single boolean PRIMARY KEY DEFAULT true CHECK (single), ` +
+// copyTable makes the table of the copy. Only the service user needs it. The lock lets proxies make it one after the other: IF NOT EXISTS does not.
+const copyTable = `LOCK TABLE weft.own IN SHARE ROW EXCLUSIVE MODE; CREATE TABLE IF NOT EXISTS weft.directory (single boolean PRIMARY KEY DEFAULT true CHECK (single), ` +
 	`version bigint NOT NULL, content text NOT NULL, written timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()); ` +
 	`REVOKE ALL ON weft.directory FROM PUBLIC; `
 

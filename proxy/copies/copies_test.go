@@ -85,7 +85,7 @@ func (c *conn) Exec(sql string) ([][]string, error) {
 		return [][]string{{"f"}}, nil
 	case strings.Contains(sql, "to_regclass"):
 		return [][]string{{"t"}}, nil
-	case strings.HasPrefix(sql, "CREATE TABLE"):
+	case strings.Contains(sql, "CREATE TABLE"):
 		c.w.tables[c.at] = true
 	case !c.w.tables[c.at]:
 		return nil, errors.New(`relation "weft.directory" does not exist`)
