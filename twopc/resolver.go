@@ -36,6 +36,8 @@ type Resolver struct {
 	StopAt func(Point)
 	// Kept reports whether no failover of a participant takes back what its server has answered, but not what began it. Nil: none does.
 	Kept func(shard, server string, began, answered time.Time) bool
+	// Left reports whether a shard is known to have left the cluster: it was looked at before, and nothing was prepared there. Nil: no shard leaves.
+	Left func(ctx context.Context, shard string) bool
 	// Losses are those that were reported. Resolvers of one proxy share it. Nil: each loss is reported whenever it is met.
 	Losses *Losses
 }

@@ -92,12 +92,13 @@ func ForgetSQL(keys []string) string {
 // confirmed returns the keys of the decisions that no participant waits for. A decision that is
 // visible was committed, so all participants had prepared: a participant that is not prepared any
 // more has followed, if its server is still the one that prepared, or if a standby of that server was
-// waited for and has taken over.
+// waited for and has taken over. A shard that has left the cluster had followed before.
 func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
 	type shardState struct {
 		server   string
 		prepared map[string]bool
 		at       time.Time // when that was so
+		left     bool      // the shard is not one of the cluster any more
 		err      error
 	}
 	states := map[string]*shardState{}
@@ -123,6 +124,7 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 			st.at = time.Now()
 			return barrier(ctx, c, shard)
 		})
+		st.left = st.err != nil && r.Left != nil && r.Left(ctx, shard)
 		return st
 	}
 	var errs []error
@@ -136,6 +138,7 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 			st := look(m.Shard)
 			n.Participant = m.Shard
 			switch {
+			case st.left:
 			case st.err != nil:
 				errs = append(errs, fmt.Errorf("shard %s: %w", m.Shard, st.err))
 				done = false

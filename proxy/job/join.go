@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weft/directory"
 	"weft/pgerr"
 	"weft/reshard"
 	"weft/reshard/carrier"
+	"weft/twopc"
 )
 
 // How a shard joins, and what is where when the proxy that runs the job dies:
@@ -136,12 +138,34 @@ func (r *Runner) tryJoin(ctx context.Context, snap *directory.Snapshot, m *direc
 	if err := r.cfg.Shards.CheckJoin(ctx, base, m.Shard); err != nil {
 		return passing(err)
 	}
+	if err := r.unnamed(ctx, base, m.Shard); err != nil {
+		return passing(err)
+	}
 	r.cfg.StopAt("join-checked")
 	if err := r.cfg.Shards.EquipShard(ctx, base, m.Shard); err != nil {
 		return passing(err)
 	}
 	r.cfg.StopAt("join-equipped")
 	return r.heldJoin(ctx, base, m, hold)
+}
+
+// unnamed lets a shard join later while decisions name an earlier shard of its name: the server of the new shard would be asked about
+// transactions that it never had.
+func (r *Runner) unnamed(ctx context.Context, snap *directory.Snapshot, name string) error {
+	var shards []string
+	for i := range snap.Shards {
+		shards = append(shards, snap.Shards[i].Name)
+	}
+	list, err := r.cfg.Left.Resolver().List(ctx, shards, snap.Databases())
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		if l.State == twopc.StateCommitted && slices.Contains(l.Participants, name) {
+			return &laterError{reason: fmt.Errorf("shard %s keeps decision %s, which names an earlier shard %s", l.Shard, l.GID, name)}
+		}
+	}
+	return nil
 }
 
 // passing marks an error that another attempt may not meet: a server or the directory is away or busy, or a

@@ -115,6 +115,21 @@ func TestJoinLater(t *testing.T) {
 	}
 }
 
+// TestJoinUnderAnOldName: a shard joins when no decision names the shard that had its name before.
+func TestJoinUnderAnOldName(t *testing.T) {
+	w := newWorld(joining("j"))
+	key := twopc.Name{Cluster: "c", Incarnation: "p1", Nonce: "0a", Decider: "a"}.Key()
+	w.rows["decisions"] = [][]string{{"t"}, {key, "b@1/1 c@2/1", "5000"}, {"t"}, {key, "b@1/1", "5000"}}
+	synctest.Test(t, func(t *testing.T) {
+		if err := w.join(t.Context(), "j"); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, there := w.snap.Shard("c"); !there || !strings.Contains(strings.Join(w.waited, "; "), "names an earlier shard c") {
+		t.Errorf("joined %v, waited for %q", there, w.waited)
+	}
+}
+
 // TestJoinGivesWay: a shard does not join by schemas that have changed, by a round that was lifted, or
 // among proxies that the shards do not know.
 func TestJoinGivesWay(t *testing.T) {

@@ -220,9 +220,12 @@ func (s shards) NoteRounds(_ context.Context, home, database, _ string, list []s
 type left struct{ w *world }
 
 func (l left) Alive(_ context.Context, proxy string) bool { return !slices.Contains(l.w.dead, proxy) }
-func (l left) Resolver() *twopc.Resolver                  { return nil }
-func (l left) Take(nonce string)                          { _ = l.w.called("take " + nonce) }
-func (l left) Drop(nonce string)                          { _ = l.w.called("drop " + nonce) }
+
+func (l left) Resolver() *twopc.Resolver {
+	return &twopc.Resolver{Cluster: l.w.snap.Cluster, Dial: func(_ context.Context, shard, _ string) (twopc.Conn, error) { return conn{l.w, shard}, nil }}
+}
+func (l left) Take(nonce string) { _ = l.w.called("take " + nonce) }
+func (l left) Drop(nonce string) { _ = l.w.called("drop " + nonce) }
 
 // conn is a connection to a shard of a world.
 type conn struct {

@@ -77,7 +77,7 @@ func New(cfg Config) *Keeper { return &Keeper{cfg: cfg} }
 
 // Resolver returns a resolver for the cluster.
 func (k *Keeper) Resolver() *twopc.Resolver {
-	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept, Losses: &k.losses}
+	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept, Left: k.left, Losses: &k.losses}
 }
 
 func (k *Keeper) stopAt(p twopc.Point) {

@@ -353,6 +353,14 @@ func TestSweepKeeps(t *testing.T) {
 		}, true},
 		{"by a clock that is behind", "", "p1", "-3600000", nil, true},
 		{"of a proxy that is gone", "", "p3", "2000", nil, true},
+		{"of a shard that cannot be asked", "b@1/b", "p1", "2000", func(w *world) { w.closed["b/db"] = errors.New("down") }, false},
+		{"of a shard that has left", "c@1/c", "p1", "2000", func(w *world) { w.closed["c/db"] = errors.New("no such shard") }, true},
+		{"of a shard that has left, as far as is known", "c@1/c", "p1", "2000", func(w *world) {
+			w.closed["c/db"], w.unknown = errors.New("no such shard"), errors.New("down")
+		}, false},
+		{"of a shard that has left and one that cannot be asked", "c@1/c b@1/b", "p1", "2000", func(w *world) {
+			w.closed["c/db"], w.closed["b/db"] = errors.New("no such shard"), errors.New("down")
+		}, false},
 		{"of a proxy that is gone, as far as is known", "", "p3", "2000", func(w *world) { w.unknown = errors.New("down") }, false},
 		{"standbys lack what was confirmed", "", "p1", "2000", func(w *world) {
 			w.cfg.Kept = func(_, _ string, _, _ time.Time) bool { return false }

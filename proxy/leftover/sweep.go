@@ -53,3 +53,16 @@ func (k *Keeper) announced(ctx context.Context, key string) bool {
 	snap, err := k.cfg.Directory.Load(ctx)
 	return err != nil || snap.Announced(key)
 }
+
+// left reports whether a shard has left the cluster. The snapshot of this proxy may lack a shard that has just joined, so the directory is asked.
+func (k *Keeper) left(ctx context.Context, shard string) bool {
+	if k.cfg.Directory == nil {
+		return false
+	}
+	snap, err := k.cfg.Directory.Load(ctx)
+	if err != nil {
+		return false
+	}
+	_, there := snap.Shard(shard)
+	return !there
+}
