@@ -13,7 +13,7 @@ type Origin struct {
 	// Hasty says that commits do not wait for standbys unless the session asks for it: the login's synchronous_commit
 	// is less than on.
 	Hasty bool
-	// Replicates says that the server has synchronous standbys.
+	// Replicates says that the server had synchronous standbys when it was asked.
 	Replicates bool
 }
 

@@ -59,6 +59,16 @@ func ReadHasty(rows [][]string) (hasty []string) {
 	return hasty
 }
 
+// Waits reports whether commits of the primary wait for a standby, as of its last probe. known is false if the primary of a generation is not the one that
+// was probed.
+func (v *View) Waits(g Generation) (waits, known bool) {
+	leader := v.Leader()
+	if leader == nil || g.System != v.Generation.System || g.Timeline != v.Generation.Timeline {
+		return false, false
+	}
+	return leader.Seen.SyncNames != "", true
+}
+
 // Leader returns what was last seen of the server that is the primary, nil if none is known to be.
 func (v *View) Leader() *Server {
 	if v == nil || v.State != Steady {

@@ -165,7 +165,7 @@ func (cm *commit) muster() (*agreement, error) {
 			return nil, err
 		}
 		a.add(c, twopc.Active, own)
-		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Origin().Server, Replicated: c.Origin().Replicates})
+		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Origin().Server, Replicated: cm.replicates(c)})
 	}
 	return a, nil
 }
@@ -180,6 +180,15 @@ func (cm *commit) learnOrigin(c *pool.Conn) error {
 		c.NoteOrigin(pool.Origin(twopc.ReadOrigin(rows[0])))
 	}
 	return err
+}
+
+// replicates reports whether what is prepared on a backend waits for a synchronous standby. The last probe of the server tells: a backend that was opened right
+// after a failover has asked before the new primary had standbys.
+func (cm *commit) replicates(c *pool.Conn) bool {
+	if waits, known := cm.s.srv.keeper.seeker.View(c.Shard()).Waits(c.Generation()); known {
+		return waits
+	}
+	return c.Origin().Replicates
 }
 
 func (a *agreement) add(c *pool.Conn, p twopc.Part, own *schema.Own) {
