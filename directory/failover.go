@@ -33,6 +33,9 @@ type Failover struct {
 	// Fork is where the new timeline begins, and Last is how far the old primary is known to have written. 0: not known.
 	Fork primary.LSN `json:"fork"`
 	Last primary.LSN `json:"last"`
+	// Waited says that the old primary had acknowledged nothing beyond Fork that a standby had not received, and Held is the furthest that one had received.
+	Waited bool        `json:"waited,omitempty"`
+	Held   primary.LSN `json:"held,omitempty"`
 	// Kept is a time before which nothing was lost, on the clock of a proxy. Zero: not known.
 	Kept time.Time `json:"kept,omitzero"`
 	// Pauses are what clients have noticed, by proxy.
@@ -45,15 +48,20 @@ type Pause struct {
 	Millis   float64 `json:"millis"`
 }
 
-// Lost returns how many bytes of the old primary's log the new one lacks, at least. known is false if that cannot be told.
+// Lost returns how many bytes of the old primary's log the new one lacks, at least, without what was not acknowledged for certain. known is false if that
+// cannot be told.
 func (f *Failover) Lost() (bytes uint64, known bool) {
-	if f.Fork == 0 || f.Last == 0 {
+	last := f.Last
+	if f.Waited {
+		last = f.Held
+	}
+	if f.Fork == 0 || last == 0 {
 		return 0, false
 	}
-	if f.Last <= f.Fork {
+	if last <= f.Fork {
 		return 0, true
 	}
-	return uint64(f.Last - f.Fork), true
+	return uint64(last - f.Fork), true
 }
 
 // Pause returns what clients of all proxies have noticed: how many have waited, and the longest wait.
@@ -76,7 +84,8 @@ func (f Failover) With(other Failover) Failover {
 	if f.Fork == 0 {
 		f.Fork = other.Fork
 	}
-	f.Last = max(f.Last, other.Last)
+	f.Last, f.Held = max(f.Last, other.Last), max(f.Held, other.Held)
+	f.Waited = f.Waited || other.Waited // a proxy that was started later does not know
 	if other.Kept.After(f.Kept) {
 		f.Kept = other.Kept
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"time"
 
 	"weft/console"
 	"weft/primary"
@@ -13,6 +14,12 @@ func newFailovers(s *Server) *failovers.Recorder {
 	return failovers.New(failovers.Config{
 		Log: s.log, Proxy: s.cfg.Proxy, Views: s.keeper.seeker.Views, Store: s.cfg.Keeps.Failovers, Guard: s.guarded,
 		Paused: s.keeper.seeker.Paused,
+		Hasty: func(shard string) bool {
+			ctx, stop := context.WithTimeout(s.ctx, hastyWithin)
+			defer stop()
+			hasty, err := s.keeper.durable.Hasty(ctx, shard)
+			return err != nil || len(hasty) > 0
+		},
 		Waiting: func(shard string) int64 {
 			if spec, ok := s.cfg.Snapshot().Shard(shard); ok {
 				return s.pool.Shard(spec).AtGate()
@@ -21,6 +28,9 @@ func newFailovers(s *Server) *failovers.Recorder {
 		},
 	})
 }
+
+// hastyWithin is how long the new primary of a shard is asked for its defaults.
+const hastyWithin = 3 * time.Second
 
 // Failovers implements console.Source.
 func (a adminSource) Failovers(ctx context.Context) []console.Failover {

@@ -122,16 +122,25 @@ func (k *Keeper) defaults(ctx context.Context, d primary.Durability, shard strin
 	if now.Sub(known.asked) < askEvery {
 		return known.hasty
 	}
-	rows, err := k.cfg.Ask(ctx, shard, primary.HastySQL)
+	hasty, err := k.Hasty(ctx, shard)
 	if err != nil {
 		return known.hasty // asked again with the next look
+	}
+	known.asked, known.hasty = now, hasty
+	return hasty
+}
+
+// Hasty asks a shard for its defaults that let commits not wait.
+func (k *Keeper) Hasty(ctx context.Context, shard string) ([]string, error) {
+	rows, err := k.cfg.Ask(ctx, shard, primary.HastySQL)
+	if err != nil {
+		return nil, err
 	}
 	hasty := primary.ReadHasty(rows)
 	if rows, err := k.cfg.Ask(ctx, shard, primary.HastyFileSQL); err == nil { // the service user may have no right to it
 		hasty = append(hasty, primary.ReadHasty(rows)...)
 	}
-	known.asked, known.hasty = now, hasty
-	return hasty
+	return hasty, nil
 }
 
 // Verdicts returns what is known of each shard. It is nil if the cluster declares nothing, or before the first look.

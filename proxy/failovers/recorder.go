@@ -20,6 +20,8 @@ type Config struct {
 	Waiting func(shard string) int64
 	// Paused returns how long clients have waited for a shard the last time, and whether they go on now.
 	Paused func(shard string) (pause time.Duration, over bool)
+	// Hasty reports whether commits of a shard may not have waited for its synchronous standbys, by a default of the server, of a role or of a database.
+	Hasty func(shard string) bool
 	// Store keeps failovers. Nil: only this proxy does.
 	Store directory.Failovers
 	Guard func(where string, f func()) func()
@@ -43,6 +45,7 @@ type Count struct{ Shard, Lossy string }
 type shard struct {
 	led     *primary.View // the last view with a primary
 	written primary.Lag   // how far that primary had written, and when
+	waits   waits         // what that primary's commits wait for
 	// waiting is how many sessions have waited since led.
 	waiting int64
 }
@@ -98,11 +101,14 @@ func (r *Recorder) look(name string, v *primary.View) {
 		return
 	}
 	if s.led != nil && v.Generation.Above(s.led.Generation) {
-		r.note(s.failover(name, r.cfg.Proxy, v, pause))
-		s.written = primary.Lag{}
+		f := s.failover(name, r.cfg.Proxy, v, pause)
+		f.Waited = f.Last > f.Fork && s.waits.cover(f.Fork) && !r.cfg.Hasty(name)
+		r.note(f)
+		s.written, s.waits = primary.Lag{}, waits{}
 	}
 	s.led, s.waiting = v, 0
 	s.written.Mark(leader.Seen.At, leader.Seen.LSN)
+	s.waits.see(v, leader)
 }
 
 // failover returns what is known of the change from the last primary to that of v, for which clients have waited.
@@ -111,6 +117,7 @@ func (s *shard) failover(name, proxy string, v *primary.View, pause time.Duratio
 		Shard: name, At: v.Since, From: s.led.Primary, To: v.Primary, FromTimeline: s.led.Generation.Timeline, Timeline: v.Generation.Timeline, Fork: v.Generation.Fork,
 	}
 	_, f.Last = s.written.Last()
+	f.Held = s.waits.held
 	if f.Fork != 0 {
 		f.Kept = s.written.Before(f.Fork)
 	}
@@ -129,6 +136,10 @@ func (r *Recorder) note(f directory.Failover) {
 			"last", f.Last.String(), "bytes", lost, "nothing is lost from before", f.Kept.UTC().Format(time.RFC3339Nano), "next", "weft.failovers, weft.schema_diff()")
 	case known:
 		lossy = "no"
+		if f.Last > f.Fork {
+			r.cfg.Log.Info("a failover has dropped what the old primary wrote last, and none of it was acknowledged: commits have waited for a standby", "shard", f.Shard, "from", f.From, "to", f.To,
+				"timeline", f.Timeline, "fork", f.Fork.String(), "last", f.Last.String())
+		}
 	}
 	r.mu.Lock()
 	r.counts[Count{f.Shard, lossy}]++

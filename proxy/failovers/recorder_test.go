@@ -13,7 +13,7 @@ func TestRecorder(t *testing.T) {
 	pause, over := time.Duration(0), true
 	r := New(Config{
 		Log: slog.New(slog.DiscardHandler), Proxy: "p", Waiting: func(string) int64 { return 3 },
-		Paused: func(string) (time.Duration, bool) { return pause, over },
+		Paused: func(string) (time.Duration, bool) { return pause, over }, Hasty: func(string) bool { return false },
 	})
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
@@ -63,5 +63,52 @@ func TestRecorder(t *testing.T) {
 	c := r.Counts()
 	if c[Count{"s", "yes"}] != 1 || c[Count{"s", "no"}] != 1 || c[Count{"s", "unknown"}] != 1 {
 		t.Errorf("%v", c)
+	}
+}
+
+// TestWaited: what no standby had received is not lost, if all commits have waited for a standby.
+func TestWaited(t *testing.T) {
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	for _, c := range []struct {
+		what     string
+		names    []string    // synchronous_standby_names at probes of the old primary, which write 0x10 each
+		received primary.LSN // by the standby
+		fork     primary.LSN
+		hasty    bool
+		lost     uint64
+		count    string
+	}{
+		{"synchronous", []string{"b", "b", "b", "b"}, 0x35, 0x36, false, 0, "no"},
+		{"asynchronous", []string{"", "", "", ""}, 0x35, 0x36, false, 0x40 - 0x36, "yes"},
+		{"by default not waited for", []string{"b", "b", "b", "b"}, 0x35, 0x36, true, 0x40 - 0x36, "yes"},
+		{"synchronous too late", []string{"", "", "b", "b"}, 0x35, 0x36, false, 0x40 - 0x36, "yes"},
+		{"synchronous in time", []string{"", "b", "b", "b"}, 0x35, 0x36, false, 0, "no"},
+		{"synchronous no more", []string{"b", "b", "b", ""}, 0x35, 0x36, false, 0x40 - 0x36, "yes"},
+		{"the wrong server is promoted", []string{"b", "b", "b", "b"}, 0x3a, 0x36, false, 0x3a - 0x36, "yes"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r := New(Config{
+				Log: slog.New(slog.DiscardHandler), Proxy: "p", Waiting: func(string) int64 { return 0 },
+				Paused: func(string) (time.Duration, bool) { return 0, true }, Hasty: func(string) bool { return c.hasty },
+			})
+			old := primary.Generation{System: "7", Timeline: 1}
+			for i, names := range c.names {
+				r.look("s", &primary.View{State: primary.Steady, Primary: "a:1", Generation: old, Servers: []primary.Server{
+					{Address: "a:1", Role: primary.Leads, Seen: primary.Sighting{Kind: primary.Primary, At: at(100 * i), LSN: primary.LSN(0x10 * (i + 1)), SyncNames: names, Generation: old}},
+					{Address: "b:1", Role: primary.Follows, Seen: primary.Sighting{Kind: primary.Standby, At: at(100 * i), Received: c.received, Generation: old}},
+				}})
+			}
+			r.look("s", &primary.View{State: primary.Steady, Since: at(900), Primary: "b:1", Generation: primary.Generation{System: "7", Timeline: 2, Fork: c.fork}, Servers: []primary.Server{
+				{Address: "b:1", Role: primary.Leads, Seen: primary.Sighting{Kind: primary.Primary, At: at(900), LSN: 0x50}},
+			}})
+			list := r.All(t.Context())
+			if len(list) != 1 {
+				t.Fatalf("%+v", list)
+			}
+			if lost, known := list[0].Lost(); lost != c.lost || !known || r.Counts()[Count{"s", c.count}] != 1 {
+				t.Errorf("lost %#x (%v), counted as %v", lost, known, r.Counts())
+			}
+		})
 	}
 }
