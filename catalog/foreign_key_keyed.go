@@ -75,7 +75,7 @@ func (fk *ForeignKey) Keyed(from, to []string) (keyed ForeignKey, ok bool) {
 // foreign key can reference.
 func (r *Relation) HasUnique(columns []string) bool {
 	return slices.ContainsFunc(r.Unique, func(u Unique) bool {
-		if u.Exclusion || u.Partial || len(u.Columns) != len(columns) {
+		if u.Exclusion || u.Partial || u.Deferrable || len(u.Columns) != len(columns) {
 			return false
 		}
 		for _, c := range columns {

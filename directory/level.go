@@ -3,6 +3,7 @@ package directory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,11 +12,17 @@ import (
 //
 //	0  before levels were counted
 //	1  Halt
-const Level = 1
+//	2  Table.Links
+const Level = 2
 
 // level is the level that a reader of s must have.
 func (s *Snapshot) level() int {
-	if s != nil && s.Halt != nil {
+	switch {
+	case s == nil:
+		return 0
+	case slices.ContainsFunc(s.Tables, func(t Table) bool { return t.Links != "" }):
+		return 2
+	case s.Halt != nil:
 		return 1
 	}
 	return 0

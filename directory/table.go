@@ -57,6 +57,10 @@ type Table struct {
 	// without routed ids.
 	IDs RoutedIDs `json:"ids,omitzero"`
 
+	// Links is "shard" if the table was declared with foreign_keys => 'shard': foreign keys without the shard key get it when
+	// their table is declared. Empty otherwise.
+	Links string `json:"links,omitempty"`
+
 	// Job identifies the move of the table's rows, while State is not Active.
 	Job Job `json:"job,omitzero"`
 
@@ -337,7 +341,7 @@ func (v *Vindex) Lookup() bool { return v.Kind == "lookup" || v.Kind == "lookup_
 // Equal reports whether two declarations say the same.
 func (t *Table) Equal(o *Table) bool {
 	return t.Database == o.Database && t.Schema == o.Schema && t.Name == o.Name &&
-		t.Kind == o.Kind && t.State == o.State && t.Group == o.Group && t.Job == o.Job && t.IDs == o.IDs &&
+		t.Kind == o.Kind && t.State == o.State && t.Group == o.Group && t.Job == o.Job && t.IDs == o.IDs && t.Links == o.Links &&
 		slices.Equal(t.Columns, o.Columns) && slices.Equal(t.ForeignKeys, o.ForeignKeys) && t.Vindex.Equal(&o.Vindex)
 }
 

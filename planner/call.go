@@ -42,7 +42,7 @@ var moveOptions = []string{"max_pause", "pause_target", "rate", "duty", "verify"
 var (
 	own = map[string]signature{
 		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
-		"shard_tables":    {name: "shard_tables", params: append([]string{"tables", "wait"}, moveOptions...), alias: []string{"tables"}, needed: 1},
+		"shard_tables":    {name: "shard_tables", params: append([]string{"tables", "wait", "foreign_keys"}, moveOptions...), alias: []string{"tables"}, needed: 1},
 		"alter_shard_key": {name: "alter_shard_key", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
 		"reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"unshard_table": {

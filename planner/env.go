@@ -60,6 +60,7 @@ type table struct {
 	keys        []directory.Column
 	state       directory.TableState
 	foreignKeys []directory.ForeignKey
+	links       string // directory.Table.Links
 	vindex      directory.Vindex
 	entries     int   // how many buckets entries of lookup tables tell apart
 	broken      error // why the vindex cannot be made
@@ -78,7 +79,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 		}
 		t := &table{
 			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name, Group: d.Group, Colocation: d.Colocation()},
-			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex, entries: directory.NumberingOf(snap).First,
+			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, links: d.Links, vindex: d.Vindex, entries: directory.NumberingOf(snap).First,
 		}
 		if d.IDs.Column != "" {
 			t.IDs = &plan.IDs{Column: d.IDs.Column, From: d.IDs.From, Base: d.IDs.Base, Bits: bits.Len(uint(d.IDs.Of(snap.BucketCount))) - 1}

@@ -53,6 +53,15 @@ func UnkeyedHint(schema *catalog.Schema, fk *catalog.ForeignKey, from, to []stri
 	return unkeyedHint
 }
 
+// OptionHint is UnkeyedHint for a foreign key of a table that is about to be declared: it names the option with which weft
+// changes the foreign key by itself.
+func OptionHint(schema *catalog.Schema, fk *catalog.ForeignKey, from, to []string) string {
+	if hint := KeyedHint(schema, fk, from, to); hint != "" {
+		return hint + " With foreign_keys => 'shard' weft.shard_table does that by itself."
+	}
+	return unkeyedHint
+}
+
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
 // sqlNames returns names as people write them: with quotes only where SQL needs them.
@@ -122,6 +131,9 @@ func (df definitions) homeLink(rel *catalog.Relation, c *pg.Constraint, own []st
 	keys := keyNames(t)
 	if len(fk.RefColumns) == 0 || !slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(fk.RefColumns, k) }) {
 		return // declared by the columns that reference the key, the table is colocated
+	}
+	if t.links != "" {
+		return // weft.shard_table(…, foreign_keys => 'shard') gives it the key
 	}
 	hint := "Let it contain the shard key of " + t.Name + ", in a column of " + rel.Name.Name + ": "
 	if keyed, ok := fk.Keyed(keys, keys); ok {

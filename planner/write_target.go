@@ -121,7 +121,7 @@ func linkHint(schema *catalog.Schema, fk *catalog.ForeignKey, to *table) string 
 		return "The foreign key does not contain the shard key (" + strings.Join(keys, ", ") + ") of " + to.Name + ": give " + fk.Table.Name +
 			" columns for it, let the foreign key contain them, and declare it; or drop the foreign key."
 	case len(columns) < len(keys):
-		return UnkeyedHint(schema, fk, keys, keys)
+		return OptionHint(schema, fk, keys, keys)
 	}
 	return declareHint(fk.Table.Name, columns)
 }

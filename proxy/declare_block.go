@@ -53,6 +53,10 @@ func (u *utility) declareInBlock(f *plan.Function, params [][]byte) error {
 			return err
 		}
 	}
+	if req.Links != "" {
+		return pgerr.New(pgerr.FeatureNotSupported, "foreign_keys => '%s' cannot be used inside a transaction block", req.Links).
+			WithHint("Call it by itself, outside of the block; or let the foreign keys contain the shard key.")
+	}
 	if u.s.commit.tablesInBlock().Find(req.Table.Schema, req.Table.Name) != nil {
 		return pgerr.New(pgerr.DuplicateObject, "%q is already declared", req.Table.Name)
 	}

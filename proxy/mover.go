@@ -214,6 +214,11 @@ func declaration(req *schema.Request, args map[string]string) error {
 			req.Columns = append(req.Columns, unquote(c))
 		}
 	}
+	links, err := linksOf(args)
+	if err != nil {
+		return err
+	}
+	req.Links = links
 	req.IDs, req.IDColumn = args["ids"], unquote(args["ids_column"])
 	req.Vindex = directory.Vindex{Kind: args["vindex"], Name: args["name"]}
 	params := map[string]any{}
@@ -226,7 +231,7 @@ func declaration(req *schema.Request, args map[string]string) error {
 	}
 	for name, v := range args {
 		if !slices.Contains([]string{
-			"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type", "ids", "ids_column",
+			"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type", "ids", "ids_column", "foreign_keys",
 			"online", "cascade", "wait", "max_pause", "pause_target", "rate", "duty", "verify", "until",
 		}, name) {
 			params[name] = v
@@ -244,6 +249,19 @@ func declaration(req *schema.Request, args map[string]string) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "distribution type %q is not supported", d).WithHint("Use weft.shard_table with vindex => '…'.")
 	}
 	return nil
+}
+
+// linksOf reads what becomes of foreign keys that do not contain the shard key.
+func linksOf(args map[string]string) (string, error) {
+	switch how := args["foreign_keys"]; how {
+	case "", "key":
+		return "", nil
+	case schema.InShard:
+		return how, nil
+	default:
+		return "", pgerr.New(pgerr.InvalidParameterValue, "foreign_keys can be key or shard, not %q", how).
+			WithHint("With shard, foreign keys that do not contain the shard key get it; with key, they are refused.")
+	}
 }
 
 // unquote reads an identifier as SQL does.

@@ -91,15 +91,23 @@ func (u onlineCall) shardTable(ctx context.Context, req *schema.Request, args ma
 		return err
 	}
 	online := schema.NewOnline(u.s.srv.mover)
-	switch {
-	case o.cascade && o.chosen && !o.online:
-		return pgerr.New(pgerr.InvalidParameterValue, "cascade => true declares tables online").WithHint("Leave online out.")
-	case o.cascade:
+	if o.cascade {
+		if o.chosen && !o.online {
+			return pgerr.New(pgerr.InvalidParameterValue, "cascade => true declares tables online").WithHint("Leave online out.")
+		}
 		list, err := online.Related(ctx, *req, tell)
+		if err == nil {
+			err = u.s.srv.mover.KeyLinks(ctx, list, true, tell)
+		}
 		if err != nil {
 			return err
 		}
 		return u.declareOnline(ctx, list, o, tell)
+	}
+	if err := u.s.srv.mover.KeyLinks(ctx, []schema.Request{*req}, o.online, tell); err != nil {
+		return err
+	}
+	switch {
 	case o.chosen && !o.online:
 		return u.s.srv.mover.Shard(ctx, *req, tell)
 	case o.chosen:
@@ -167,11 +175,20 @@ func (u onlineCall) shardTables(ctx context.Context, args map[string]string) err
 	if err != nil {
 		return err
 	}
+	for i := range list {
+		if list[i].Links, err = linksOf(args); err != nil {
+			return err
+		}
+	}
 	u.s.hub().Expect(ctx)
-	return u.declareOnline(ctx, list, o, func(e *pgerr.Error) {
+	tell := func(e *pgerr.Error) {
 		u.s.out.tell(e)
 		_ = u.s.out.flushClient()
-	})
+	}
+	if err := u.s.srv.mover.KeyLinks(ctx, list, true, tell); err != nil {
+		return err
+	}
+	return u.declareOnline(ctx, list, o, tell)
 }
 
 // requests reads a list of tables with their key columns.

@@ -14,7 +14,7 @@ import (
 // alterShardKey gives a sharded table another key while clients use it: one job takes its rows home, and another one,
 // which follows it by itself, from there to where the new key says. In between the table is not declared.
 func (u onlineCall) alterShardKey(ctx context.Context, req *schema.Request, args map[string]string, tell schema.Notice) error {
-	for _, name := range []string{"shard_count", "colocate_with", "online", "until", "ids", "ids_column"} {
+	for _, name := range []string{"shard_count", "colocate_with", "online", "until", "ids", "ids_column", "foreign_keys"} {
 		if _, given := args[name]; given {
 			return pgerr.New(pgerr.FeatureNotSupported, "a shard key cannot be changed with %s", name).WithHint("Give the table, its new key columns, the vindex, cascade and the options of moves.")
 		}

@@ -54,10 +54,13 @@ func (m *Mover) declare(ctx context.Context, req *Request, kind directory.TableK
 	return nil
 }
 
-// ended words the end of the caller's context as PostgreSQL does.
+// ended words the end of the caller's context as PostgreSQL does, and names proxies that are too old for a declaration.
 func (m *Mover) ended(ctx context.Context, err error) error {
 	var e *pgerr.Error
-	if err != nil && ctx.Err() != nil && !errors.As(err, &e) {
+	switch {
+	case errors.Is(err, directory.ErrOldProxy):
+		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "%s", err.Error()).WithHint("Stop the proxies of the older version, and call the function again.").WithCause(err)
+	case err != nil && ctx.Err() != nil && !errors.As(err, &e):
 		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request").WithCause(err)
 	}
 	return err
@@ -365,6 +368,9 @@ func (d *declaration) copy() error {
 
 // index makes what comes after the rows on all shards at once.
 func (d *declaration) index() error {
+	if err := d.checkKeyed(); err != nil {
+		return err
+	}
 	var g errgroup.Group
 	for _, s := range d.shards {
 		g.Go(func() (err error) {

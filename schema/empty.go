@@ -146,8 +146,11 @@ func (d *declaration) next(fk catalog.ForeignKey) string {
 	}
 	if len(key) != len(d.seen.verdict.table.Columns) {
 		keys := keyColumns(&d.seen.verdict.table)
+		if _, ok := fk.Keyed(keys, keys); ok && d.req.Links == InShard && hasColumns(d.seen.judgement.schema, fk.Table, keys) {
+			return fmt.Sprintf("SELECT weft.shard_table(%s, %s, foreign_keys => 'shard');", quote.Literal(display(fk.Table)), quote.Literal(strings.Join(keys, ", ")))
+		}
 		return fmt.Sprintf("The foreign key does not contain the shard key of %s: %s cannot be sharded beside it before it does. ", d.req.name(), display(fk.Table)) +
-			planner.UnkeyedHint(d.seen.judgement.schema, &fk, keys, keys)
+			planner.OptionHint(d.seen.judgement.schema, &fk, keys, keys)
 	}
 	return fmt.Sprintf("SELECT weft.shard_table(%s, %s);", quote.Literal(display(fk.Table)), quote.Literal(strings.Join(key, ", ")))
 }

@@ -26,6 +26,8 @@ type verdict struct {
 	// restored are the table's own foreign keys that were dropped when the table they reference was
 	// sharded.
 	restored []directory.ForeignKey
+	// keyed are those of restored that get the shard keys.
+	keyed []catalog.ForeignKey
 }
 
 // judgement holds what is known when a declaration is judged. All fields are values.
@@ -82,7 +84,7 @@ func (j *judgement) table() error {
 	if t := j.snap.Table(j.req.Database, j.req.Table.Schema, j.req.Table.Name); t != nil && t.Job.ID == "" {
 		return refuse(pgerr.DuplicateObject, "%q is already declared: %s", name, describe(t)).WithHint("Take the declaration back first: SELECT weft.unshard_table(%s).", quote.Literal(name))
 	}
-	j.out.table = directory.Table{Database: j.req.Database, Schema: j.req.Table.Schema, Name: j.req.Table.Name, Kind: j.kind, Group: j.req.group}
+	j.out.table = directory.Table{Database: j.req.Database, Schema: j.req.Table.Schema, Name: j.req.Table.Name, Kind: j.kind, Group: j.req.group, Links: j.req.Links}
 	for i := range j.snap.Tables {
 		t := &j.snap.Tables[i]
 		for _, fk := range t.ForeignKeys {

@@ -31,6 +31,9 @@ func (j *judgement) declared(n catalog.Name) *directory.Table {
 // outgoing judges the table's foreign keys on other tables, and the foreign keys that are to be
 // restored.
 func (j *judgement) outgoing() error {
+	if err := j.keyWaiting(); err != nil {
+		return err
+	}
 	for _, rel := range tree(j.rel) {
 		for _, fk := range rel.ForeignKeys {
 			if err := j.foreignKey(fk, &j.out.table, j.declared(fk.References)); err != nil {
@@ -105,7 +108,7 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 	}
 	if mine, theirs := keyColumns(from), keyColumns(to); !fk.Contains(mine, theirs) {
 		return about("it does not match the shard key (%s) with that of %s (%s)", strings.Join(mine, ", "), display(fk.References), strings.Join(theirs, ", ")).
-			WithHint("%s", planner.UnkeyedHint(j.schema, &fk, mine, theirs))
+			WithHint("%s", j.keyedHint(&fk, mine, theirs))
 	}
 	if err := rekeys(fk, from, true); err != nil || from.Group == to.Group {
 		return err
@@ -138,9 +141,17 @@ func (j *judgement) firstHint(fk *catalog.ForeignKey) string {
 	}
 	hint := fmt.Sprintf("Declare %s first: SELECT weft.shard_table(%s, %s), or %s.", display(fk.References), name, quote.Literal(strings.Join(theirs, ", ")), small)
 	if !fk.Contains(mine, theirs) {
-		hint += " " + planner.UnkeyedHint(j.schema, fk, mine, theirs)
+		hint += " " + j.keyedHint(fk, mine, theirs)
 	}
 	return hint
+}
+
+// keyedHint tells how a foreign key can contain the shard key.
+func (j *judgement) keyedHint(fk *catalog.ForeignKey, mine, theirs []string) string {
+	if j.req.Links == "" && fk.Table == j.req.Table {
+		return planner.OptionHint(j.schema, fk, mine, theirs)
+	}
+	return planner.UnkeyedHint(j.schema, fk, mine, theirs)
 }
 
 // keyColumns returns the names of a sharded table's key columns.

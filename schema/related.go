@@ -55,6 +55,9 @@ func related(schema *catalog.Schema, req Request, declared func(catalog.Name) bo
 						columns = append(columns, theirs[k])
 					}
 				}
+				if len(columns) != len(out[i].Columns) && req.Links == InShard && hasColumns(schema, other, out[i].Columns) {
+					columns = out[i].Columns // the foreign key gets the key: see KeyLinks
+				}
 				if len(columns) != len(out[i].Columns) {
 					return nil, pgerr.New(pgerr.InvalidForeignKey, "foreign key %q ties %q and %q by other columns than the shard key %s of %q", fk.Name, display(fk.Table), display(fk.References),
 						strings.Join(out[i].Columns, ", "), out[i].name()).
@@ -78,15 +81,21 @@ func related(schema *catalog.Schema, req Request, declared func(catalog.Name) bo
 	return out, nil
 }
 
+// hasColumns reports whether a table has columns of these names.
+func hasColumns(schema *catalog.Schema, table catalog.Name, names []string) bool {
+	rel := schema.Relation(table)
+	return rel != nil && !slices.ContainsFunc(names, func(n string) bool { return rel.Column(n) == nil })
+}
+
 // relatedHint tells how a foreign key can contain the shard key, if both tables have columns of its names.
 func relatedHint(schema *catalog.Schema, fk *catalog.ForeignKey, keys []string) string {
 	for _, n := range []catalog.Name{fk.Table, fk.References} {
-		if rel := schema.Relation(n); rel == nil || slices.ContainsFunc(keys, func(k string) bool { return rel.Column(k) == nil }) {
+		if !hasColumns(schema, n, keys) {
 			return fmt.Sprintf("Declare %s as a reference table first, or leave the foreign key out. To shard both, both need the shard key (%s), and the foreign key must contain it.",
 				display(fk.References), strings.Join(keys, ", "))
 		}
 	}
-	return planner.UnkeyedHint(schema, fk, keys, keys)
+	return planner.OptionHint(schema, fk, keys, keys)
 }
 
 // root returns the table that a partition is a part of, or the name itself.

@@ -22,6 +22,8 @@ type Request struct {
 	// IDs is "routed" if generated ids are to name the buckets of their rows. IDColumn is the
 	// column of these ids; empty for the generated column of the primary key.
 	IDs, IDColumn string
+	// Links is InShard if foreign keys are to contain the shard key: see KeyLinks.
+	Links string
 	// group is the group of a table that is declared while clients use it. See directory.Table.
 	group string
 	// LockTimeout bounds each wait for a lock: the session's lock_timeout. 0 means
