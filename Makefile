@@ -16,6 +16,7 @@ STRESSTIME ?= 2m
 AT_ONCE  ?= $(shell nproc 2>/dev/null || echo 2)
 export AT_ONCE
 ROUNDS   ?= 10
+AWAYTIME ?= 1h
 MOVECRASHTIME ?= 1h
 SCALE    ?= 10
 HEATTIME ?= 60s
@@ -103,6 +104,10 @@ bench-growth: postgresql ## give four shards with ROWS rows a fifth while client
 .PHONY: failover
 failover: postgresql ## kill primaries with synchronous standbys under load (ROUNDS times; ARGS=-patroni lets Patroni run them, ARGS="-patroni -freeze" freezes them)
 	$(GO) test -timeout 24h ./integration/failover -run TestKills -v -args -rounds $(ROUNDS) $(ARGS)
+
+.PHONY: etcd-away
+etcd-away: postgresql ## let etcd be frozen, and another one dead, for AWAYTIME while clients work (an hour)
+	$(GO) test -timeout 24h ./integration/crash -run TestEtcdAway -v -args -away $(AWAYTIME)
 
 .PHONY: bench-wide
 bench-wide: postgresql ## move buckets of 100 sharded tables behind 20 proxies while clients write (minutes)

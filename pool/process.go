@@ -104,6 +104,20 @@ func (p *Pool) Unregistered(database string) []*Conn {
 	return out
 }
 
+// Outdated lists the backends of a database that are registered under another epoch than the one given. Any goroutine may call
+// it.
+func (p *Pool) Outdated(database string, epoch int64) []*Conn {
+	p.processes.mu.Lock()
+	defer p.processes.mu.Unlock()
+	var out []*Conn
+	for c := range p.processes.open {
+		if e := c.registered.Load(); e != 0 && e != epoch && c.lane.key.Database == database {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // Process returns the backend's process.
 func (c *Conn) Process() Process { return Process{c.Shard(), c.pid, c.started} }
 

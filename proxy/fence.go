@@ -25,6 +25,13 @@ func newFences(s *Server) *fence.Registrar {
 			}
 			return out
 		},
+		Outdated: func(database string, epoch int64) []fence.Backend {
+			var out []fence.Backend
+			for _, c := range s.pool.Outdated(database, epoch) {
+				out = append(out, c)
+			}
+			return out
+		},
 		Ghosts: func(shard string) []pool.Ghost { return s.pool.Ghosts(shard) },
 		Retire: func(match func(pool.Key) bool) { s.pool.Retire(match) },
 		Spawn:  func(f func(context.Context)) { s.crew.Go(s.guarded("fence", func() { f(s.ctx) })) },

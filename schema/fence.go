@@ -31,6 +31,17 @@ func EnrollSQL(proxy string, epoch int64, pids []int32, began []int64) string {
 	return fmt.Sprintf("SELECT weft.enroll(%s, %d, '{%s}', '{%s}')", quote.Literal(proxy), epoch, joined(pids), joined(began))
 }
 
+// ReadmitSQL is the text with which weft's own connection registers the backends of a proxy under a new epoch, except those whose
+// epoch the fence keeps out. Its last answer is how many it has left as they were. The lock makes weft.fence wait, as in weft.register.
+func ReadmitSQL(proxy string, epoch int64) string {
+	id := quote.Literal(proxy)
+	return fmt.Sprintf("LOCK TABLE ONLY weft_gate.fence IN ROW SHARE MODE; "+
+		"UPDATE weft_gate.backend b SET epoch = %[2]d WHERE b.proxy = %[1]s AND b.epoch <> %[2]d AND NOT EXISTS (SELECT FROM weft_gate.fence f "+
+		"WHERE b.epoch <= f.revision AND pg_catalog.concat(%[1]s::text, '/', b.epoch) <> ALL (f.live) "+
+		"OR %[2]d <= f.revision AND pg_catalog.concat(%[1]s::text, '/', %[2]d) <> ALL (f.live)); "+
+		"SELECT pg_catalog.count(*) FROM weft_gate.backend b WHERE b.proxy = %[1]s AND b.epoch <> %[2]d", id, epoch)
+}
+
 func joined[T int32 | int64](list []T) string {
 	texts := make([]string, len(list))
 	for i, n := range list {
@@ -39,32 +50,32 @@ func joined[T int32 | int64](list []T) string {
 	return strings.Join(texts, ",")
 }
 
+// defaultReturning is Config.Returning unless it is set: the lease of a proxy by default.
+const defaultReturning = 10 * time.Second
+
 // Fence keeps all proxies out of a database of some shards that are not in the list, and ends the
 // backends that they have there. The list is asked for after the shards, so that of two callers
-// the one with the newer list is the last. Fence fails if a backend does not end, or if a
-// transaction is still prepared that a proxy has left behind.
+// the one with the newer list is the last. A proxy that is not in the list and has backends there gets
+// Config.Returning to come back: all proxies lose their leases when etcd has been away. Fence fails if a
+// backend does not end, or if a transaction is still prepared that a proxy has left behind.
 func (m *Mover) Fence(ctx context.Context, database string, shards []string, list func(context.Context) (directory.Live, error)) (directory.Live, error) {
-	var live directory.Live
-	sessions, seen := make([]*session, len(shards)), make([]string, len(shards))
+	sessions := make([]*session, len(shards))
 	for i, shard := range shards {
 		s, err := open(ctx, m.cfg.Shards, shard, database, m.cfg.Service, "weft fence")
 		if err != nil {
-			return live, err
+			return directory.Live{}, err
 		}
 		defer s.close()
 		sessions[i] = s
 		if _, err := install(s, database, m.cfg.Service); err != nil {
-			return live, err
+			return directory.Live{}, err
 		}
 		// A backend that registers holds the fence for a moment.
 		if err := s.run(fmt.Sprintf("SET lock_timeout = %d", expelPatience.Milliseconds())); err != nil {
-			return live, err
-		}
-		if seen[i], err = s.one("SELECT changes FROM weft_gate.fence"); err != nil {
-			return live, err
+			return directory.Live{}, err
 		}
 	}
-	live, err := list(ctx)
+	live, seen, err := m.present(ctx, sessions, list)
 	if err != nil {
 		return live, err
 	}
@@ -87,6 +98,41 @@ func (m *Mover) Fence(ctx context.Context, database string, shards []string, lis
 		}
 	}
 	return live, nil
+}
+
+// lookAgain is how often Fence looks whether a proxy has come back.
+const lookAgain = 100 * time.Millisecond
+
+// present returns who is alive, and what each shard's fence had in changes before that was asked. It waits up to Config.Returning
+// for proxies with backends on the shards that are not alive.
+func (m *Mover) present(ctx context.Context, sessions []*session, list func(context.Context) (directory.Live, error)) (live directory.Live, seen []string, err error) {
+	seen = make([]string, len(sessions))
+	for end := time.Now().Add(m.cfg.Returning); ; {
+		for i, s := range sessions {
+			if seen[i], err = s.one("SELECT changes FROM weft_gate.fence"); err != nil {
+				return live, seen, err
+			}
+		}
+		if live, err = list(ctx); err != nil {
+			return live, seen, err
+		}
+		all := true
+		for _, s := range sessions {
+			rows, err := s.Exec("SELECT pid FROM weft.outside(" + namesSQL(live) + ")")
+			if err != nil {
+				return live, seen, err
+			}
+			all = all && len(rows) == 0
+		}
+		if all || time.Now().After(end) {
+			return live, seen, nil
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return live, seen, context.Cause(ctx)
+		}
+	}
 }
 
 // namesSQL is the list of live proxies as an array.

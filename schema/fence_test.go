@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"weft/directory"
 	"weft/pgerr"
@@ -127,6 +128,14 @@ func TestFenceSQL(t *testing.T) {
 	sh.is(fmt.Sprintf("SELECT weft.enroll('c', 12, '{%d}', '{%s}')", c.pid, began), "")
 	sh.is("SELECT count(*) FROM weft_gate.backend WHERE proxy = 'c'", "1")
 
+	// A proxy that is back under a new epoch takes its backends along, except those under an epoch that was kept out.
+	sh.is(ReadmitSQL("c", 14)+"; SELECT epoch FROM weft_gate.backend WHERE proxy = 'c'", "0; 14")
+	sh.is("INSERT INTO weft_gate.backend VALUES (-1, NULL, 'c', 8)", "")
+	sh.is(ReadmitSQL("c", 15)+"; SELECT epoch FROM weft_gate.backend WHERE proxy = 'c' ORDER BY 1", "1; 8; 15")
+	sh.is("DELETE FROM weft_gate.backend WHERE pid = -1", "")
+	sh.is(ReadmitSQL("c", 7)+"; SELECT epoch FROM weft_gate.backend WHERE proxy = 'c'", "1; 15") // the new epoch is kept out
+	sh.is(ReadmitSQL("c", 12), "0")
+
 	// Rows of backends that have ended go.
 	for range 3 {
 		gone := sh.other()
@@ -134,6 +143,39 @@ func TestFenceSQL(t *testing.T) {
 		gone.is("SELECT pg_terminate_backend(pg_backend_pid())", `08006 shard "home" closed the connection unexpectedly`)
 	}
 	sh.is("SELECT count(*) FROM weft.expel('{a/5,b/9,b/3,c/12}', 1000); SELECT count(*) FROM weft_gate.backend", "0; 3")
+}
+
+// TestFenceWaits: a proxy that comes back while Mover.Fence looks at the shards keeps its backends.
+func TestFenceWaits(t *testing.T) {
+	c := newCluster(t)
+	c.home("CREATE TABLE t (k bigint PRIMARY KEY)")
+	c.shard("t", "k")
+	live := directory.Live{Proxies: []directory.Proxy{{ID: "p1", Epoch: 13}}, Revision: 13, Newest: 13}
+	fence := func(list func(context.Context) (directory.Live, error)) error {
+		_, err := c.mover.Fence(c.context(), c.db, []string{"home", "east"}, list)
+		return err
+	}
+	c.must(fence(func(context.Context) (directory.Live, error) { return directory.Live{Revision: 1}, nil }))
+	own := &Own{Key: on(t, "home", c.db).get(t, "SELECT key FROM weft.own")}
+	open := newBackend(t, "home", c.db, own)
+	open.is(open.register("p2", 11), "")
+	open.is("BEGIN; INSERT INTO t VALUES (1)", "")
+	asked := 0
+	c.must(fence(func(context.Context) (directory.Live, error) {
+		asked++
+		switch asked {
+		case 3: // p2 has a lease again
+			live.Proxies = append(live.Proxies, directory.Proxy{ID: "p2", Epoch: 15})
+			live.Revision, live.Newest = 15, 15
+		case 4: // p2 has noticed
+			on(t, "home", c.db).run(t, ReadmitSQL("p2", 15))
+		}
+		return live, nil
+	}))
+	if asked < 4 {
+		t.Errorf("the list was asked for %d times", asked)
+	}
+	open.is("COMMIT", "")
 }
 
 // TestStrangers: who writes to a table, or to a part of it, without having registered.
@@ -189,6 +231,7 @@ func TestFence(t *testing.T) {
 	}
 	round.Rollback()
 	live.Revision = 12
+	c.mover.cfg.Returning = 200 * time.Millisecond
 	c.must(fence())
 	if _, err := stale.Exec("COMMIT"); err == nil {
 		t.Error("the transaction of a proxy that is gone goes on")

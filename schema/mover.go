@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"weft/catalog"
 	"weft/directory"
@@ -35,6 +36,9 @@ type Config struct {
 	Proxy string
 	// Service is the role that makes weft's own objects on the shards. Default: postgres.
 	Service string
+	// Returning is how long Fence waits for a proxy that has lost its place in the directory and has
+	// backends. Default: 10 s.
+	Returning time.Duration
 	// Log receives errors that have no caller to return to. Default: discarded.
 	Log *slog.Logger
 
@@ -64,6 +68,9 @@ func New(cfg Config) *Mover {
 	}
 	if cfg.Service == "" {
 		cfg.Service = "postgres"
+	}
+	if cfg.Returning == 0 {
+		cfg.Returning = defaultReturning
 	}
 	if cfg.step == nil {
 		cfg.step = func(name string) error {

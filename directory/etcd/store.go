@@ -55,7 +55,7 @@ func Open(cfg Config) (*Store, error) {
 		DialTimeout:          cfg.RequestTimeout,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
-		Logger:               ZapLogger(cfg.Log),
+		Logger:               clientLogger(cfg.Log),
 		// gRPC by default waits up to two minutes between attempts to connect:
 		// too long to find out that etcd is back.
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{

@@ -14,10 +14,11 @@
 //     declared tables do not.
 //  2. A shard may refuse. Registrar.Failed says what the client is told, and whether to try again. A shard
 //     that keeps out a proxy which is alive is told so (Registrar.appeal).
-//  3. A proxy that was lost and listed again has a new epoch. Registrar.Renew closes idle backends of the old one.
+//  3. A proxy that was lost and listed again has a new epoch. Registrar.Renew registers the backends of the
+//     old one under the new one, where no fence has kept the old one out meanwhile.
 //  4. Backends that were opened before a database had declared tables are registered by Registrar.Enroll, as
 //     soon as there is a job. A round begins when all are: Registrar.Complete.
 //
-// A Registrar starts a goroutine per appeal, with Config.Spawn, which waits for it. Start reading at
+// A Registrar starts a goroutine per appeal and per renewal, with Config.Spawn, which waits for it. Start reading at
 // Registrar.Statement.
 package fence

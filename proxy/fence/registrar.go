@@ -50,6 +50,8 @@ type Config struct {
 	Dial func(ctx context.Context, shard, database string) (Conn, error)
 	// Unregistered lists the backends of a database that must register and have not.
 	Unregistered func(database string) []Backend
+	// Outdated lists the backends of a database that are registered under another epoch than the one given.
+	Outdated func(database string, epoch int64) []Backend
 	// Ghosts lists the backends of a shard that go on after their connection was closed.
 	Ghosts func(shard string) []pool.Ghost
 	// Retire closes idle backends whose keys match.
@@ -66,7 +68,7 @@ type Registrar struct {
 	mu    sync.Mutex
 	keys  map[place]*schema.Own
 	asked map[place]time.Time // when a shard was last told that this proxy is alive
-	epoch int64               // the epoch under which idle backends are registered
+	tried map[place]time.Time // when backends were last registered under a new epoch
 }
 
 // place is a database of a shard.
@@ -76,7 +78,7 @@ var _ pool.Registrar = (*Registrar)(nil)
 
 // New returns a Registrar that has registered nothing.
 func New(cfg Config) *Registrar {
-	return &Registrar{cfg: cfg, keys: map[place]*schema.Own{}, asked: map[place]time.Time{}}
+	return &Registrar{cfg: cfg, keys: map[place]*schema.Own{}, asked: map[place]time.Time{}, tried: map[place]time.Time{}}
 }
 
 // registers reports whether the backends of a database register: those where rows can move.
@@ -184,20 +186,86 @@ func (r *Registrar) appeal(shard, database string) {
 	})
 }
 
-// Renew closes idle backends that are registered under an older epoch, which the next fence would
-// end.
+const (
+	// renewInterval is how often backends of a shard are registered under a new epoch, if that fails.
+	renewInterval = 2 * time.Second
+	// renewTimeout bounds how long registering them may take.
+	renewTimeout = 10 * time.Second
+)
+
+// Renew registers backends under the epoch of this proxy that are registered under an older one, which the next fence would end.
+// A proxy gets another epoch when etcd has been away for longer than its lease. Renew does not wait for shards.
 func (r *Registrar) Renew(snap *directory.Snapshot) {
 	if r.cfg.Epoch == nil {
 		return
 	}
 	epoch := r.cfg.Epoch()
-	r.mu.Lock()
-	was := r.epoch
-	r.epoch = epoch
-	r.mu.Unlock()
-	if was != 0 && was != epoch {
-		r.cfg.Retire(func(k pool.Key) bool { return r.registers(snap, k.Database) })
+	for _, database := range snap.Databases() {
+		if !r.registers(snap, database) {
+			continue
+		}
+		for shard, list := range byShard(r.cfg.Outdated(database, epoch)) {
+			r.renewOn(place{shard, database}, epoch, list)
+		}
 	}
+}
+
+// byShard sorts backends by their shard.
+func byShard(list []Backend) map[string][]Backend {
+	out := map[string][]Backend{}
+	for _, b := range list {
+		shard := b.Process().Shard
+		out[shard] = append(out[shard], b)
+	}
+	return out
+}
+
+// renewOn begins to register the backends of a database of one shard under a new epoch, unless that was tried a moment ago.
+func (r *Registrar) renewOn(at place, epoch int64, list []Backend) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.tried[at]) < renewInterval {
+		return
+	}
+	r.tried[at] = time.Now().Add(renewTimeout)
+	r.cfg.Spawn(func(ctx context.Context) {
+		wait, cancel := context.WithTimeout(ctx, renewTimeout)
+		defer cancel()
+		err := r.readmit(wait, at, epoch, list)
+		r.mu.Lock()
+		r.tried[at] = time.Now()
+		if err == nil {
+			delete(r.tried, at)
+		}
+		r.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			r.cfg.Log.Warn("backends could not be registered under a new epoch", "shard", at.shard, "database", at.database, "epoch", epoch, "err", err)
+		}
+	})
+}
+
+// readmit registers the backends of a database of one shard under a new epoch. The shard does not take those that a fence keeps out: rows
+// may have moved since, and the fence ends them. Idle ones are closed.
+func (r *Registrar) readmit(ctx context.Context, at place, epoch int64, list []Backend) error {
+	if _, err := r.own(ctx, at.shard, at.database); err != nil {
+		return err
+	}
+	c, err := r.cfg.Dial(ctx, at.shard, at.database)
+	if err != nil {
+		return err
+	}
+	defer c.Terminate()
+	rows, err := c.Exec(schema.ReadmitSQL(r.cfg.Proxy, epoch))
+	if err != nil {
+		return err
+	}
+	for _, b := range list {
+		b.Registered(epoch)
+	}
+	if n := len(rows); n > 0 && rows[n-1][0] != "0" {
+		r.cfg.Retire(func(k pool.Key) bool { return k.Database == at.database })
+	}
+	return nil
 }
 
 // Complete reports whether all backends of a database are registered that must be, and none goes on
@@ -222,12 +290,7 @@ func (r *Registrar) Enroll(ctx context.Context, snap *directory.Snapshot) {
 		if !r.registers(snap, database) {
 			continue
 		}
-		byShard := map[string][]Backend{}
-		for _, b := range r.cfg.Unregistered(database) {
-			shard := b.Process().Shard
-			byShard[shard] = append(byShard[shard], b)
-		}
-		for shard, list := range byShard {
+		for shard, list := range byShard(r.cfg.Unregistered(database)) {
 			if err := r.enrollOn(ctx, shard, database, list); err != nil && ctx.Err() == nil {
 				r.cfg.Log.Warn("backends could not be registered", "shard", shard, "database", database, "err", err)
 			}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,17 +24,21 @@ type world struct {
 	log  bytes.Buffer
 	snap *directory.Snapshot
 
-	epoch   int64
-	live    directory.Live // what the directory says
-	down    error          // why no shard can be reached
-	open    []*backend     // backends of database app that have not registered
-	ghosts  []pool.Ghost
-	asked   int              // how often a key was asked for
-	disown  []string         // databases that were disowned
-	ran     []string         // statements of the service user, with the shard
-	dialled int              // connections of the service user that are open
-	fenced  []directory.Live // lists that shards were given
-	retired []string         // databases whose idle backends were closed, of those that were asked about
+	epoch int64
+	live  directory.Live // what the directory says
+	down  error          // why no shard can be reached
+	open  []*backend     // backends of database app that have not registered
+	// enrolled are backends of database app that have registered, and left is how many of them a shard says that its fence keeps out.
+	enrolled []*backend
+	left     string
+	ghosts   []pool.Ghost
+	mu       sync.Mutex       // guards what goroutines of the registrar change
+	asked    int              // how often a key was asked for
+	disown   []string         // databases that were disowned
+	ran      []string         // statements of the service user, with the shard
+	dialled  int              // connections of the service user that are open
+	fenced   []directory.Live // lists that shards were given
+	retired  []string         // databases whose idle backends were closed, of those that were asked about
 }
 
 type backend struct {
@@ -50,14 +55,20 @@ type conn struct {
 }
 
 func (c conn) Exec(sql string) ([][]string, error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
 	c.w.ran = append(c.w.ran, c.shard+": "+sql)
-	return nil, nil
+	return [][]string{{c.w.left}}, nil
 }
 
-func (c conn) Terminate() { c.w.dialled-- }
+func (c conn) Terminate() {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.dialled--
+}
 
 func newWorld() *world {
-	w := &world{epoch: 7, live: directory.Live{Proxies: []directory.Proxy{{ID: "p1", Epoch: 7}}}}
+	w := &world{epoch: 7, left: "0", live: directory.Live{Proxies: []directory.Proxy{{ID: "p1", Epoch: 7}}}}
 	w.snap = &directory.Snapshot{
 		Home: "a", Shards: []directory.Shard{{Name: "a"}, {Name: "b"}},
 		Tables: []directory.Table{{Database: "app", Schema: "public", Name: "orders"}},
@@ -75,6 +86,8 @@ func (w *world) config() Config {
 		Renewed:  func(_ context.Context, epoch int64) bool { return w.epoch != epoch },
 		Live:     func(context.Context) (directory.Live, error) { return w.live, w.down },
 		Own: func(context.Context, string, string) (*schema.Own, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.asked++
 			return &schema.Own{Key: "secret"}, w.down
 		},
@@ -87,12 +100,22 @@ func (w *world) config() Config {
 			return live, err
 		},
 		Dial: func(_ context.Context, shard, _ string) (Conn, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.dialled++
 			return conn{w, shard}, nil
 		},
 		Unregistered: func(database string) (out []Backend) {
 			for _, b := range w.open {
 				if database == "app" && b.epoch == 0 {
+					out = append(out, b)
+				}
+			}
+			return out
+		},
+		Outdated: func(database string, epoch int64) (out []Backend) {
+			for _, b := range w.enrolled {
+				if database == "app" && b.epoch != epoch {
 					out = append(out, b)
 				}
 			}
@@ -259,23 +282,66 @@ func TestAppealOfALostProxy(t *testing.T) {
 	})
 }
 
-// TestRenew: idle backends are closed when the epoch has changed, where they are registered.
+// TestRenew: backends are registered under a new epoch, once per shard, where they register at all.
 func TestRenew(t *testing.T) {
-	w := newWorld()
-	w.epoch = 0
-	for _, epoch := range []int64{0, 7, 7} {
-		w.epoch = epoch
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		time.Sleep(time.Minute)
+		w.enrolled = []*backend{
+			{process: pool.Process{Shard: "a", PID: 1}, epoch: 7},
+			{process: pool.Process{Shard: "b", PID: 2}, epoch: 7},
+			{process: pool.Process{Shard: "a", PID: 3}, epoch: 7},
+		}
+		renew := func() {
+			w.Renew(w.snap)
+			synctest.Wait()
+			slices.Sort(w.ran)
+		}
+		renew()
+		if len(w.ran) > 0 {
+			t.Errorf("under the first epoch: %q", w.ran)
+		}
+		w.epoch, w.down = 9, errors.New("connection refused")
+		renew()
+		renew()
+		if n := strings.Count(w.log.String(), "could not be registered under a new epoch"); len(w.ran) > 0 || n != 2 {
+			t.Errorf("while shards are down: ran %q, log %s", w.ran, &w.log)
+		}
+		time.Sleep(renewInterval)
+		w.down = nil
+		renew()
+		renew()
+		if want := []string{"a: " + schema.ReadmitSQL("p1", 9), "b: " + schema.ReadmitSQL("p1", 9)}; !slices.Equal(w.ran, want) || w.dialled != 0 {
+			t.Errorf("ran %q, %d connections left open", w.ran, w.dialled)
+		}
+		if len(w.retired) > 0 {
+			t.Errorf("closed idle backends of %q", w.retired)
+		}
+		for _, b := range w.enrolled {
+			if b.epoch != 9 {
+				t.Errorf("process %d is registered under epoch %d", b.process.PID, b.epoch)
+			}
+		}
+	})
+}
+
+// TestRenewFenced: idle backends of a database are closed that a fence does not let in.
+func TestRenewFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		time.Sleep(time.Minute)
+		w.enrolled, w.epoch, w.left = []*backend{{process: pool.Process{Shard: "a", PID: 1}, epoch: 7}}, 9, "1"
 		w.Renew(w.snap)
-	}
-	if len(w.retired) > 0 {
-		t.Errorf("closed under the first epoch: %q", w.retired)
-	}
-	w.epoch = 9
-	w.Renew(w.snap)
-	w.Renew(w.snap)
-	if !slices.Equal(w.retired, []string{"app"}) {
-		t.Errorf("closed under the second epoch: %q", w.retired)
-	}
+		synctest.Wait()
+		if !slices.Equal(w.retired, []string{"app"}) {
+			t.Errorf("closed idle backends of %q", w.retired)
+		}
+		w.Renew(w.snap)
+		synctest.Wait()
+		if len(w.ran) != 1 {
+			t.Errorf("asked again: %q", w.ran)
+		}
+	})
 }
 
 // TestEnroll: backends that were opened before tables were declared are registered, by shard, when there is a job.
