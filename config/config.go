@@ -15,6 +15,8 @@ type Config struct {
 	Etcd Etcd `yaml:"etcd"`
 	// Listen is the address for PostgreSQL clients.
 	Listen string `yaml:"listen"`
+	// ListenStandby is another address for PostgreSQL clients, whose sessions begin with Replicas.ListenTarget. Empty: none.
+	ListenStandby string `yaml:"listen_standby,omitempty"`
 	// Advertise is where other proxies reach this one. Empty: at Listen, by the
 	// machine's name if that is every address.
 	Advertise string `yaml:"advertise,omitempty"`
@@ -195,6 +197,8 @@ type Failover struct {
 type Replicas struct {
 	// Target is weft.target.
 	Target string `yaml:"target"`
+	// ListenTarget is weft.target of clients that connect at listen_standby.
+	ListenTarget string `yaml:"listen_target"`
 	// MaxLag is weft.max_lag. 0: any lag.
 	MaxLag time.Duration `yaml:"max_lag"`
 	// MaxLagBytes is how many bytes a standby may be behind. 0: any number.
@@ -362,7 +366,7 @@ func Default() Config {
 		// Patroni's least ttl is 20 seconds: clients wait for longer than a failover takes.
 		Failover: Failover{Wait: 45 * time.Second, InTransaction: 5 * time.Second, ProbeInterval: 500 * time.Millisecond, ProbeTimeout: time.Second, LagWarning: 30 * time.Second},
 		Gather:   Gather{MaxBytes: 1 << 30, Scatter: true},
-		Replicas: Replicas{Target: "primary", MaxLag: 10 * time.Second, Fallback: FallbackPrimary, Causal: "auto", CausalWait: time.Second},
+		Replicas: Replicas{Target: "primary", ListenTarget: "standby", MaxLag: 10 * time.Second, Fallback: FallbackPrimary, Causal: "auto", CausalWait: time.Second},
 		Limits: Limits{
 			MaxClients:     10_000,
 			AuthFailures:   100,         // no application fails so often, and no password is found so

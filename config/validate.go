@@ -25,6 +25,12 @@ func (c Config) problems() Problems {
 		ps.add("cluster", "%q must hold only a-z, 0-9, _, - and . (63 at most)", c.Cluster)
 	}
 	ps.address("listen", c.Listen)
+	if c.ListenStandby != "" {
+		ps.address("listen_standby", c.ListenStandby)
+		if c.ListenStandby == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			ps.add("listen_standby", "is the address of listen too: %s", c.Listen)
+		}
+	}
 	if c.Advertise != "" {
 		ps.address("advertise", c.Advertise)
 	}
@@ -35,6 +41,9 @@ func (c Config) problems() Problems {
 		ps.address("http.listen", c.HTTP.Listen)
 		if c.HTTP.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
 			ps.add("http.listen", "is the address of listen too: %s", c.Listen)
+		}
+		if c.HTTP.Listen == c.ListenStandby && !strings.HasSuffix(c.ListenStandby, ":0") {
+			ps.add("http.listen", "is the address of listen_standby too: %s", c.ListenStandby)
 		}
 	}
 	for _, b := range c.ProxyProtocol {
@@ -203,6 +212,7 @@ func (r Replicas) problems(ps *Problems) {
 		}
 	}
 	oneOf("replicas.target", r.Target, "primary", "standby", "any", "prefer-standby", "auto")
+	oneOf("replicas.listen_target", r.ListenTarget, "standby", "any", "prefer-standby", "auto")
 	oneOf("replicas.fallback", r.Fallback, FallbackPrimary, FallbackRefuse)
 	oneOf("replicas.causal", r.Causal, "auto", "on", "off")
 	if r.MaxLag < 0 {

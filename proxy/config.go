@@ -181,6 +181,8 @@ type Replicas struct {
 	Target target.Target
 	// Users are the targets of users that have one of their own, in place of Target.
 	Users map[string]target.Target
+	// There is the target of clients of a listener of ForStandbys, in place of Target and Users.
+	There target.Target
 	// MaxLag is weft.max_lag. Default 0: any lag.
 	MaxLag time.Duration
 	// Causal is weft.causal.
@@ -195,11 +197,14 @@ type Replicas struct {
 	Zone string
 }
 
-// options are what sessions of a user begin with.
-func (g Gather) options(user string) options {
+// options are what the session of a client begins with.
+func (g Gather) options(l *login) options {
 	r := &g.Replicas
-	first, own := r.Users[user]
-	if !own {
+	first, own := r.Users[l.user]
+	switch {
+	case l.there:
+		first = r.There
+	case !own:
 		first = r.Target
 	}
 	return options{

@@ -368,7 +368,7 @@ type optionKey struct {
 }
 
 // defaults are the options that the session begins with, unless a backend says otherwise.
-func (rc *record) defaults() options { return rc.s.srv.conf().Gather.options(rc.s.login.user) }
+func (rc *record) defaults() options { return rc.s.srv.conf().Gather.options(&rc.s.login) }
 
 func (e *environments) loginOptions(key optionKey) (options, bool) {
 	e.mu.Lock()

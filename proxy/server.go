@@ -165,6 +165,7 @@ func New(cfg Config) (*Server, error) {
 
 // Serve accepts clients on l until l or the server is closed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	_, there := l.(forStandbys)
 	s.register.mu.Lock()
 	if s.drain.begun.Load() {
 		s.register.mu.Unlock()
@@ -188,7 +189,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 		}
-		if !s.crew.Go(s.guarded("startup", func() { s.handle(conn) })) {
+		if !s.crew.Go(s.guarded("startup", func() { s.handle(conn, there) })) {
 			conn.Close()
 		}
 	}
@@ -199,7 +200,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 const spareStarts = 100
 
 // handle runs a client's connection from its first byte.
-func (s *Server) handle(conn net.Conn) {
+func (s *Server) handle(conn net.Conn, there bool) {
 	// Set the deadline first: Close overrides the deadline of connections that it finds
 	// registered.
 	_ = conn.SetDeadline(time.Now().Add(s.conf().StartupTimeout))
@@ -219,7 +220,7 @@ func (s *Server) handle(conn net.Conn) {
 	}
 	s.register.starting[conn] = true
 	s.register.mu.Unlock()
-	sess := s.protect(conn, func() *Session { return s.start(conn) })
+	sess := s.protect(conn, func() *Session { return s.start(conn, there) })
 	s.register.mu.Lock()
 	delete(s.register.starting, conn)
 	s.register.mu.Unlock()

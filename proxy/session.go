@@ -67,6 +67,7 @@ type login struct {
 	startup *wire.Packet
 	started time.Time
 	secret  []byte // the cancel key that the client knows
+	there   bool   // the client has come in by a listener of ForStandbys
 }
 
 // newSession returns a session whose parts know it.

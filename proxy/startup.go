@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"weft/pgerr"
 	"weft/pool"
 	"weft/proxy/admit"
+	"weft/proxy/target"
 	"weft/wire"
 )
 
@@ -37,10 +39,10 @@ func newDoor(s *Server) *admit.Door {
 
 // start lets a client in. It returns nil if there is no session to run: the client sent a
 // cancel request, or was turned away.
-func (s *Server) start(conn net.Conn) *Session {
+func (s *Server) start(conn net.Conn, there bool) *Session {
 	var sess *Session
 	s.door.Admit(s.ctx, conn, func(ctx context.Context, c *admit.Client, greeting []byte) (err error) {
-		sess, err = s.welcome(ctx, c, greeting)
+		sess, err = s.welcome(ctx, c, greeting, there)
 		return err
 	})
 	return sess
@@ -48,13 +50,14 @@ func (s *Server) start(conn net.Conn) *Session {
 
 // welcome gives an authenticated client a session, and tells it the parameters that a
 // backend of its own would report.
-func (s *Server) welcome(ctx context.Context, c *admit.Client, greeting []byte) (*Session, error) {
+func (s *Server) welcome(ctx context.Context, c *admit.Client, greeting []byte, there bool) (*Session, error) {
 	user, database := c.User, c.Database
 	snap := s.cfg.Snapshot()
 	if snap == nil {
 		return nil, pgerr.Fatal(pgerr.CannotConnectNow, "weft has not loaded its cluster yet").WithHint("Is etcd reachable?")
 	}
 	sess := newSession(s, c.Stream, c.Packet, user, database)
+	sess.login.there = there
 	if database == s.cfg.AdminDatabase {
 		return s.welcomeAdmin(sess, greeting)
 	}
@@ -66,6 +69,9 @@ func (s *Server) welcome(ctx context.Context, c *admit.Client, greeting []byte) 
 		return nil, err
 	}
 	sess.db, sess.lane = s.pool.Database(database), lane
+	if there && s.conf().Gather.Replicas.There != target.Auto {
+		params = asStandby(params)
+	}
 	if err := s.admitted(sess, params, greeting); err != nil {
 		lane.CloseLane()
 		return nil, err
@@ -78,6 +84,22 @@ func (s *Server) welcome(ctx context.Context, c *admit.Client, greeting []byte) 
 	}
 	s.metrics.clientCame()
 	return sess, nil
+}
+
+// forStandbys is a listener for clients whose sessions begin with the target Replicas.There.
+type forStandbys struct{ net.Listener }
+
+// ForStandbys makes Server.Serve begin sessions with the target Replicas.There.
+func ForStandbys(l net.Listener) net.Listener { return forStandbys{l} }
+
+// asStandby is what a backend would report if it were one of a standby. Drivers that look for a standby or a primary go by it.
+func asStandby(params map[string]string) map[string]string {
+	if _, known := params["in_hot_standby"]; !known { // before PostgreSQL 14
+		return params
+	}
+	params = maps.Clone(params)
+	params["in_hot_standby"] = "on"
+	return params
 }
 
 // admitted registers the session and greets the client.

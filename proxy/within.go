@@ -40,7 +40,7 @@ func (s *Server) enter(ctx context.Context, conn net.Conn, operator, database st
 		Stream: wire.NewStream(conn), User: s.cfg.ServiceUser, Database: database,
 		Packet: &wire.Packet{Kind: wire.PacketStartup, Version: wire.Protocol30, Options: []wire.Option{{Name: "application_name", Value: "weft dashboard: " + operator}}},
 	}
-	sess, err := s.welcome(ctx, c, nil)
+	sess, err := s.welcome(ctx, c, nil, false)
 	if err != nil {
 		_, _ = c.Stream.Write(wire.AppendError(nil, pgerr.From(err)))
 		return

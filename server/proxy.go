@@ -77,6 +77,7 @@ func (p parts) proxyConfig() proxy.Config {
 func replicas(cfg config.Config) proxy.Replicas {
 	r := cfg.Replicas
 	t, _ := target.Parse(r.Target) // the file has been checked
+	there, _ := target.Parse(r.ListenTarget)
 	causal := map[string]target.Causal{"on": target.On, "off": target.Off}[r.Causal]
 	users := map[string]target.Target{}
 	for i := range cfg.Auth.Users {
@@ -85,7 +86,7 @@ func replicas(cfg config.Config) proxy.Replicas {
 		}
 	}
 	return proxy.Replicas{
-		Target: t, Users: users, MaxLag: r.MaxLag, Causal: causal, CausalWait: r.CausalWait, MaxLagBytes: uint64(r.MaxLagBytes), Refuse: r.Fallback == config.FallbackRefuse, Zone: cfg.Zone,
+		Target: t, Users: users, There: there, MaxLag: r.MaxLag, Causal: causal, CausalWait: r.CausalWait, MaxLagBytes: uint64(r.MaxLagBytes), Refuse: r.Fallback == config.FallbackRefuse, Zone: cfg.Zone,
 	}
 }
 

@@ -49,6 +49,8 @@ type Server struct {
 	http     *http.Server               // nil if not configured, and during a takeover until this process accepts clients
 	tls      atomic.Pointer[tls.Config] // in effect for clients; nil without TLS
 	listener net.Listener
+	// standbys is the listener of listen_standby, nil if that is not configured.
+	standbys net.Listener
 	// httpListener is that of http, nil if HTTP is not configured.
 	httpListener net.Listener
 	place        place
@@ -158,6 +160,10 @@ func (s *Server) start(ctx context.Context, make maker) error {
 		return err
 	}
 	s.background("accept", func(ctx context.Context) error { return front.Serve(ctx, s.listener) })
+	if s.standbys != nil {
+		s.background("accept for standbys", func(ctx context.Context) error { return front.Serve(ctx, proxy.ForStandbys(s.standbys)) })
+		s.log.Info("accepting clients that read standbys", "listen", s.standbys.Addr().String(), "target", s.opt.Config.Replicas.ListenTarget)
+	}
 	if s.http == nil {
 		s.startHTTP()
 	}
@@ -281,16 +287,27 @@ func (s *Server) openStore(ctx context.Context) (directory.Store, error) {
 	}
 }
 
-func (s *Server) listen() error {
-	if s.listener != nil {
-		return nil
+func (s *Server) listen() (err error) {
+	if s.listener == nil {
+		if s.listener, err = s.open(clientSocket, s.opt.Config.Listen); err != nil {
+			return fmt.Errorf("listen for clients: %w", err)
+		}
 	}
-	l, err := s.open(clientSocket, s.opt.Config.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for clients: %w", err)
+	if at := s.opt.Config.ListenStandby; at != "" {
+		if s.standbys, err = s.open(standbySocket, at); err != nil {
+			return fmt.Errorf("listen for clients that read standbys: %w", err)
+		}
 	}
-	s.listener = l
 	return nil
+}
+
+// hangUp takes no more clients. Doing it twice does no harm.
+func (s *Server) hangUp() {
+	for _, l := range []net.Listener{s.listener, s.standbys} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
 }
 
 // register lists this proxy in the directory, if the store keeps a list, and
@@ -411,6 +428,14 @@ func (s *Server) end(err error) {
 // Addr is where clients connect.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// StandbyAddr is where clients connect that read standbys, or nil.
+func (s *Server) StandbyAddr() net.Addr {
+	if s.standbys == nil {
+		return nil
+	}
+	return s.standbys.Addr()
+}
+
 // HTTPAddr is where HTTP is served, or nil.
 func (s *Server) HTTPAddr() net.Addr {
 	if s.httpListener == nil {
@@ -435,7 +460,7 @@ func (s *Server) Ready(ctx context.Context, verbose bool) (missing []string, err
 // ctx is over, whichever is first, with an error in the second case.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
-	_ = s.listener.Close() // closed twice does no harm
+	s.hangUp()
 	return (*s.front.Load()).Drain(ctx)
 }
 
@@ -450,9 +475,7 @@ func (s *Server) Close() error {
 	var errs []error
 	s.closing.Do(func() {
 		s.draining.Store(true) // what ends from here on was asked to
-		if s.listener != nil {
-			_ = s.listener.Close()
-		}
+		s.hangUp()
 		// Sessions before the background: they need the snapshot to the end.
 		if f := s.front.Load(); f != nil {
 			errs = append(errs, (*f).Close())

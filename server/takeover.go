@@ -12,8 +12,9 @@ import (
 
 // Names under which listening sockets are handed over.
 const (
-	clientSocket = "clients"
-	httpSocket   = "http"
+	clientSocket  = "clients"
+	standbySocket = "standbys"
+	httpSocket    = "http"
 )
 
 const (
@@ -126,6 +127,9 @@ func (s *Server) sockets() ([]takeover.Socket, error) {
 	}
 	cfg := s.config.Load()
 	list := []takeover.Socket{{Name: clientSocket, Address: cfg.Listen, Listener: s.listener}}
+	if s.standbys != nil {
+		list = append(list, takeover.Socket{Name: standbySocket, Address: cfg.ListenStandby, Listener: s.standbys})
+	}
 	if s.httpListener != nil {
 		list = append(list, takeover.Socket{Name: httpSocket, Address: cfg.HTTP.Listen, Listener: s.httpListener})
 	}
@@ -136,7 +140,7 @@ func (s *Server) sockets() ([]takeover.Socket, error) {
 func (s *Server) yield(pid int) {
 	s.log.Info("handed over: this process accepts no more clients", "pid", pid)
 	s.handed.Store(true)
-	_ = s.listener.Close()
+	s.hangUp()
 	if s.http != nil {
 		s.http.Retire()
 	}

@@ -31,10 +31,12 @@ func (h *heard) Write(b []byte) (int, error) {
 	return h.text.Write(b)
 }
 
-func (h *heard) has(text string) bool {
+func (h *heard) has(text string) bool { return h.times(text) > 0 }
+
+func (h *heard) times(text string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return strings.Contains(h.text.String(), text)
+	return strings.Count(h.text.String(), text)
 }
 
 // turn is one process of several that take over from each other.
@@ -52,7 +54,7 @@ func takeTurns(t *testing.T) (begin func(take bool, change func(*config.Config))
 	storetest.Create(t, store)
 	cfg = testConfig()
 	cfg.Etcd.Endpoints = []string{e.Endpoint()}
-	cfg.Listen, cfg.HTTP.Listen, cfg.Limits.DrainTimeout = freeAddress(t), freeAddress(t), time.Minute
+	cfg.Listen, cfg.ListenStandby, cfg.HTTP.Listen, cfg.Limits.DrainTimeout = freeAddress(t), freeAddress(t), freeAddress(t), time.Minute
 	dir, err := os.MkdirTemp("", "weft") // a short path: those of sockets are bounded
 	if err != nil {
 		t.Fatal(err)
@@ -86,13 +88,13 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestTakeover: processes take over from each other while clients come all the time, by both ports; sessions of the old one go on, and
+// TestTakeover: processes take over from each other while clients come all the time, by all ports; sessions of the old one go on, and
 // what is meant for it reaches it through the new one.
 func TestTakeover(t *testing.T) {
 	begin, cfg := takeTurns(t)
 	p := begin(false, nil)
 	wait(t, func() bool { return p.log.has("accepting clients") })
-	stop, failed := make(chan struct{}), make(chan error, 2)
+	stop, failed := make(chan struct{}), make(chan error, 3)
 	visit := func(f func() error) {
 		for {
 			select {
@@ -107,16 +109,18 @@ func TestTakeover(t *testing.T) {
 			}
 		}
 	}
-	go visit(func() error {
-		c, err := net.Dial("tcp", cfg.Listen)
-		if err != nil {
+	for _, at := range []string{cfg.Listen, cfg.ListenStandby} {
+		go visit(func() error {
+			c, err := net.Dial("tcp", at)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_, _ = c.Write([]byte("x"))
+			_, err = io.ReadFull(c, make([]byte, 1))
 			return err
-		}
-		defer c.Close()
-		_, _ = c.Write([]byte("x"))
-		_, err = io.ReadFull(c, make([]byte, 1))
-		return err
-	})
+		})
+	}
 	client := nethttp.Client{Transport: &nethttp.Transport{DisableKeepAlives: true}}
 	go visit(func() error {
 		resp, err := client.Get("http://" + cfg.HTTP.Listen + "/readyz")
@@ -158,7 +162,7 @@ func TestTakeover(t *testing.T) {
 		p = next
 	}
 	close(stop)
-	for range 2 {
+	for range 3 {
 		if err := <-failed; err != nil {
 			t.Error(err)
 		}
@@ -182,6 +186,7 @@ func TestTakeoverFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
+	gone := 0 // processes that were to take over, and have not
 	for _, c := range []struct {
 		take   bool
 		change func(*config.Config)
@@ -194,6 +199,10 @@ func TestTakeoverFails(t *testing.T) {
 		if err := <-begin(c.take, c.change).ended; err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
+		if c.take {
+			gone++
+		}
+		wait(t, func() bool { return p.log.times("a takeover did not take place") == gone }) // else the next one is told that one is under way
 		conn, err := net.Dial("tcp", cfg.Listen)
 		if err != nil {
 			t.Fatal(err)
