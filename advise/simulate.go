@@ -78,7 +78,7 @@ func (s *simulation) outcome(st *statement, p *plan.Plan) outcome {
 			return outcome{}
 		}
 		return outcome{fate: refused, writes: p.Writes, reason: p.Refusal.Message}
-	case plan.Every, plan.Call:
+	case plan.Every, plan.Call, plan.Program:
 		return outcome{}
 	case plan.Home:
 		o.one, o.home, o.shards = 1, 1, 1

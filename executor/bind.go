@@ -86,7 +86,7 @@ func (b *Binder) Bind(p *plan.Plan, snap *directory.Snapshot, a *Args) (Shards, 
 	free := b.shards.count == 0
 	if free {
 		b.shards.add(b.home())
-		free = p.Route != plan.Home && p.Route != plan.Call
+		free = p.Route != plan.Home && p.Route != plan.Call && p.Route != plan.Program
 	}
 	c := &b.shards
 	s := Shards{first: c.first, count: c.count, any: free, Missing: distinct(b.missing)}

@@ -28,6 +28,8 @@ const (
 	Call
 	// Refused is no shard: Refusal says why.
 	Refused
+	// Program is no shard as such: weft runs the PL/pgSQL of the text itself, and each statement in it has a plan of its own.
+	Program
 )
 
 // Plan is what is to be done with one text, which may hold several statements.
@@ -75,6 +77,9 @@ type Plan struct {
 
 	// Function is the call of a weft.* function, for Call.
 	Function *Function
+
+	// Described says that the text is one which the home shard can describe, for Program: a CALL or a SELECT. It is not set for DO.
+	Described bool
 
 	// Across says what is done, for Gathered; for Keyed, what is done when the instances do not
 	// lead to one shard: nil means Refusal.

@@ -28,6 +28,8 @@ func (r Route) String() string {
 		return "call"
 	case Refused:
 		return "refused"
+	case Program:
+		return "program"
 	}
 	return "route " + strconv.Itoa(int(r))
 }

@@ -15,8 +15,9 @@ import (
 // The bodies of DO, functions and procedures may contain DDL. Each command is planned as if it came
 // by itself. If all commands go to every shard, and the rest of the body does the same wherever it
 // runs (control flow, questions to the catalogs, messages), every shard runs the body. If all
-// commands belong to the home shard, the home shard runs the body. A body with both kinds is
-// refused.
+// commands belong to the home shard, the home shard runs the body. A function with both kinds is
+// refused. A DO with both kinds, or one that reads or writes sharded tables, is a program if it is written in PL/pgSQL: weft runs its statements one
+// by one.
 
 // do is the route of DO.
 func (re reach) do(n *pg.DoStmt) plan.Route {
@@ -30,22 +31,27 @@ func (re reach) do(n *pg.DoStmt) plan.Route {
 		}
 	}
 	node := &pg.Node{Node: &pg.Node_DoStmt{DoStmt: n}}
-	if r, ok := re.doCommands(language, node, body); ok {
+	program := strings.EqualFold(language, "plpgsql")
+	if r, ok := re.doCommands(language, node, body); ok && r == plan.Refused && program {
+		// Each command is judged by itself when its turn comes.
+		re.a.out.Route, re.a.out.Refusal, re.a.out.Waits = plan.Home, nil, false
+		return plan.Program
+	} else if ok {
 		return r
 	}
-	r := re.reached(re.a.commands().bodyReach(language, node, body))
-	switch {
+	switch r := re.reached(re.a.commands().bodyReach(language, node, body)); {
+	case r.sharded == "" && r.copied == "" && !r.opaque:
+		return plan.Home
+	case program:
+		return plan.Program
 	case r.sharded != "":
-		re.a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
-		return plan.Refused
+		re.a.unsupported("Write it in PL/pgSQL, or send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
 	case r.copied != "":
-		re.a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.copied)
-		return plan.Refused
-	case r.opaque:
-		re.a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
-		return plan.Refused
+		re.a.unsupported("Write it in PL/pgSQL, or send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.copied)
+	default:
+		re.a.unsupported("Write it in PL/pgSQL, or send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
 	}
-	return plan.Home
+	return plan.Refused
 }
 
 // doCommands returns the route of a DO that contains commands for other shards than home. It

@@ -79,6 +79,15 @@ func NewCache() *Cache {
 	}
 }
 
+// Forget drops what was learnt, because the schema or search_path has changed. A program that runs keeps the types of its variables.
+func (c *Cache) Forget() {
+	clear(c.byName)
+	clear(c.byOID)
+	clear(c.casts)
+	clear(c.plans)
+	clear(c.bound)
+}
+
 // ask runs a query of the catalog whose parameters are texts.
 func (c *Cache) ask(ctx context.Context, x Executor, sql string, args ...string) (rows [][]Value, err error) {
 	types, values := make([]uint32, len(args)), make([]Value, len(args))

@@ -175,6 +175,8 @@ const denied = parser.Writes | parser.DDL | parser.Temp | parser.AdvancesSequenc
 func kindOf(p *plan.Plan, f *parser.Facts) (kind target.Kind, plain bool) {
 	const readable = parser.CopyOut | parser.Cursors | parser.ListsObjects | parser.ReadsSetting
 	switch {
+	case p.Route == plan.Program:
+		return target.Writes, false
 	case p.Unread || p.Route == plan.Call || p.Route == plan.Refused || f.Err != nil || namesOwn(f):
 		return target.Other, false
 	case f.Effects&denied != 0 || p.Change != nil || p.Route == plan.Every || p.Generate != nil || p.Locks || p.Write() != nil && p.Explain == nil:

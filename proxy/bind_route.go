@@ -243,6 +243,8 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 		return true, ps.s.lost.refuseBoundRead(pl.plan.Refusal)
 	case callFunction:
 		return true, ps.s.util.bindCall(portal, pl.plan, *tail)
+	case runProgram:
+		return true, ps.s.util.programs.bind(portal, pl, *tail)
 	case gatherShards:
 		ps.s.route.read(r, pl.text)
 		if pl.plan, err = ps.s.gather.gatheredPlan(r, pl.plan, pl.text, pl.oids); err != nil {

@@ -61,6 +61,8 @@ const (
 	refusePlan deed = iota
 	// callFunction: weft runs its own function.
 	callFunction
+	// runProgram: weft runs the statements of a program.
+	runProgram
 	// denyParameters: the home shard says that a simple query has no parameters.
 	denyParameters
 	// runEverywhere: every shard runs the text.
@@ -117,6 +119,8 @@ func decidePlanned(p *plan.Plan, f *parser.Facts, in standing) deed {
 		return denyParameters
 	case p.Route == plan.Refused:
 		return refusePlan
+	case p.Route == plan.Program:
+		return runProgram
 	case p.Route == plan.Every:
 		return runEverywhere
 	case p.Generate != nil && !in.drawn && (in.how == asQuery || in.how == asBind && p.Route == plan.Keyed):

@@ -50,7 +50,8 @@
 //     the entries of lookup vindexes. copier (copy*.go): COPY. explainer (explain*.go).
 //   - everywhere (everywhere.go): commands for every shard. utility (alone.go,
 //     database.go, function.go, mover.go, placed.go): commands and functions that weft
-//     answers itself.
+//     answers itself. programs (program.go, program_query.go, program_aside.go, errand.go): PL/pgSQL that weft
+//     runs, see package proxy/routine.
 //
 // # The life of a statement on one shard
 //

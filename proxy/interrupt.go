@@ -118,6 +118,7 @@ func (re *reach) stopBusy(cause *pgerr.Error) {
 		c.BeginCancel()
 	}
 	due := re.patience.endsSoon(cause)
+	re.errand.note(re, cause)
 	i := &re.interrupt
 	gathers := i.active
 	if gathers {

@@ -30,8 +30,8 @@ type answers struct {
 	audience audience
 	// faults counts the errors that the client has been told, or will be told: see mark.
 	faults mark
-	// sink hears the answers if the audience is tellsSink, nil otherwise.
-	sink *overheard
+	// sink hears the answers in the client's place, nil if the client hears them.
+	sink hearer
 }
 
 // PostgreSQL reports parameters right before ReadyForQuery, and only those whose value
@@ -99,8 +99,8 @@ func (o *answers) tellParameters(c *pool.Conn) {
 	if c != nil && c.Untold() {
 		o.catchUp(c)
 	}
-	if len(o.unready) == 0 {
-		return
+	if len(o.unready) == 0 || o.audience == tellsProgram {
+		return // the client is told once the program has ended
 	}
 	o.Grow()
 	for _, name := range slices.Sorted(maps.Keys(o.unready)) {

@@ -320,7 +320,7 @@ func (o *outset) depart(r *router, p *plan.Plan, f *parser.Facts, d choice) erro
 // passChosen is pass for a planned statement, of which choose has decided what is to be done.
 func (o *outset) passChosen(r *router, p *plan.Plan, f *parser.Facts, d choice) error {
 	switch d.do {
-	case refusePlan, callFunction, denyParameters:
+	case refusePlan, callFunction, runProgram, denyParameters:
 		return nil
 	case gatherShards:
 		if !r.sought {

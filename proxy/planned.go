@@ -95,6 +95,14 @@ func (ps *prepared) parseFor(bind []byte) error {
 		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl)
 		return nil
 	}
+	if d.do == runProgram && !pl.Described {
+		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl)
+		ps.notePlan(r, p.Name, pl)
+		return nil
+	}
+	if d.do == runProgram {
+		d.lane = ps.s.lane
+	}
 	if d.do == takeAnswer {
 		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl) // a server has accepted the text for another session
 		ps.notePlan(r, p.Name, pl)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"weft/heat/ferry"
@@ -26,6 +27,8 @@ type localPortal struct {
 	gather *gathering
 	// copies is a COPY that concerns several shards.
 	copies *boundCopy
+	// program is PL/pgSQL that weft runs.
+	program *boundProgram
 	// refusal is why the portal cannot be executed.
 	refusal error
 	// ridden is what another session was answered, on lane's shard.
@@ -214,6 +217,8 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 		return true, ps.s.gather.executeGather(lp.gather, body)
 	} else if lp != nil && lp.ridden != nil {
 		return true, ps.s.route.outset.executeRidden(lp)
+	} else if lp != nil && lp.program != nil {
+		return true, ps.s.util.programs.execute(lp.program, max(0, int(int32(binary.BigEndian.Uint32(rest)))))
 	} else if lp != nil {
 		return true, ps.executeLocal(lp, name)
 	}
@@ -298,7 +303,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 			return true, err
 		}
 		f, st := ps.s.prepared.parsed(name)
-		if st == nil || ps.s.lost.is() || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
+		if st == nil || ps.s.lost.is() || !opensBlock(f) && !endsTx(f) && !isLocal(st.plan) {
 			return false, nil
 		}
 		if ps.s.held.conn != nil && ps.s.held.conn.Status() == wire.TxFailed {
@@ -317,6 +322,11 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 	}
 	ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.NoData})
 	return true, nil
+}
+
+// isLocal reports whether weft describes the statements of a plan itself.
+func isLocal(p *plan.Plan) bool {
+	return p != nil && (p.Route == plan.Call || p.Route == plan.Program && !p.Described)
 }
 
 // closeLocal closes a portal that weft executes itself, or makes the backend that has the

@@ -21,6 +21,7 @@ type reach struct {
 	legsBegan time.Time     // since when legs work
 	party     party         // the participants of a block on several shards
 	interrupt interrupt     // how a gathered statement is interrupted
+	errand    errand        // how a program is interrupted
 	settling  *pool.Conn    // the backend that weft itself is asking
 	patience  patience      // how long the session waits for shards
 	cancelled chan struct{} // ends the wait for a backend

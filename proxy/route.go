@@ -277,6 +277,8 @@ func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) 
 		return rt.refuseQuery(rt.s.record.refusedText(text, nil, p.Refusal), n)
 	case callFunction:
 		return rt.s.util.callQuery(p, n)
+	case runProgram:
+		return rt.s.util.programs.query(p, text, n)
 	case denyParameters:
 		if err := rt.useFor(d.lane, p, f, true); err != nil {
 			return rt.refuseQuery(err, n)

@@ -76,7 +76,7 @@ func newSession(srv *Server, client *wire.Stream, startup *wire.Packet, user, da
 	s.out.s, s.prepared.s, s.portals.s, s.record.s, s.drawn.s, s.account.s, s.reach.s = s, s, s, s, s, s, s
 	s.held.s, s.held.away.s, s.pipe.s, s.implicit.s, s.tx.s, s.commit.s, s.lost.s, s.lost.retry.s = s, s, s, s, s, s, s, s
 	s.route.s, s.route.touch.s, s.route.outset.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s, s, s
-	s.copy.s, s.gather.explain.s, s.every.s, s.util.s = s, s, s, s
+	s.copy.s, s.gather.explain.s, s.every.s, s.util.s, s.util.programs.s = s, s, s, s, s
 	s.reach.cancelled = make(chan struct{}, 1)
 	s.account.owner = tally.Owner{User: user, Database: database}
 	s.account.warm.meter = heat.NewMeter()
@@ -139,7 +139,10 @@ type explainer struct{ s *Session }
 type everywhere struct{ s *Session }
 
 // utility carries out commands and functions that weft itself answers.
-type utility struct{ s *Session }
+type utility struct {
+	s        *Session
+	programs programs
+}
 
 // errEnd ends a session without a message: the client is gone or has been told.
 var errEnd = errors.New("session ends")

@@ -422,7 +422,7 @@ func (t *touching) idle() bool {
 // says so.
 func (t *touching) expectDeed(do deed, p *plan.Plan, f *parser.Facts) {
 	switch do {
-	case runHome, runAtHand, runFree, runAtClock, runOnCopy, denyParameters:
+	case runHome, runAtHand, runFree, runAtClock, runOnCopy, denyParameters, runProgram:
 		t.expect(reshard.Touch{})
 	case runAtCursor:
 		if access(p, f) == reshard.Read {

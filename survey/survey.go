@@ -246,6 +246,8 @@ func (s *Survey) place(st *Statement, x Execution, text []byte) fate {
 		return fate{class: Home, shards: 1}
 	case plan.Every:
 		return fate{class: Several, shards: len(s.snap.Shards), reason: "it runs on every shard"}
+	case plan.Program:
+		return fate{class: Several, shards: len(s.snap.Shards), reason: "weft runs its statements one by one"}
 	case plan.Gathered:
 		if p.Across == nil {
 			return refused()

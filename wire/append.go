@@ -143,7 +143,8 @@ func AppendError(b []byte, e *pgerr.Error) []byte {
 		severity = pgerr.SeverityError
 	}
 	typ := byte(ErrorResponse)
-	if severity == pgerr.SeverityNotice || severity == pgerr.SeverityWarning {
+	switch severity {
+	case pgerr.SeverityNotice, pgerr.SeverityWarning, "INFO", "LOG", "DEBUG":
 		typ = NoticeResponse
 	}
 	b, at := Begin(b, typ)

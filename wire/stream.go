@@ -29,6 +29,7 @@ type Stream struct {
 	// mark is where the bytes begin that Rewind brings back, if held.
 	mark int
 	held bool
+	fed  bool // the buffered bytes are those of Feed
 
 	// State of the read callback, kept here so that a read allocates nothing.
 	readFn  func(fd uintptr) bool
@@ -107,7 +108,7 @@ func (s *Stream) Consume(n int) {
 
 // Hold keeps the bytes that are consumed from now on, so that Rewind can bring them back: up to a chunk of them. What was held
 // before is let go.
-func (s *Stream) Hold() { s.mark, s.held = s.r, true }
+func (s *Stream) Hold() { s.mark, s.held = s.r, !s.fed }
 
 // Holds reports whether all bytes consumed since Hold are still there.
 func (s *Stream) Holds() bool { return s.held }
@@ -122,6 +123,17 @@ func (s *Stream) LetGo() {
 
 // Rewind makes the bytes consumed since Hold the next ones again. They must be held, and stay held.
 func (s *Stream) Rewind() { s.r = s.mark }
+
+// Feed makes b the bytes that are read next. Until restore is called, nothing is read from the connection, and bytes that have
+// come from it wait. The stream does not keep b.
+func (s *Stream) Feed(b []byte) (restore func()) {
+	buf, owned, r, w, mark, held, fed := s.buf, s.owned, s.r, s.w, s.mark, s.held, s.fed
+	s.buf, s.owned, s.r, s.w, s.mark, s.held, s.fed = b, nil, 0, len(b), 0, false, true
+	return func() { s.buf, s.owned, s.r, s.w, s.mark, s.held, s.fed = buf, owned, r, w, mark, held, fed }
+}
+
+// errFed means that more bytes are wanted than Feed was given.
+var errFed = errors.New("more bytes are wanted than there are")
 
 // Release drops everything buffered and gives the memory back.
 func (s *Stream) Release() {
@@ -153,6 +165,9 @@ func (s *Stream) WriteAndFill(p []byte) error {
 }
 
 func (s *Stream) fill(first []byte) error {
+	if s.fed {
+		return errFed
+	}
 	s.reads.Add(1)
 	err := s.await(first)
 	s.reads.Add(1)

@@ -52,6 +52,9 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	case p.Route == plan.Call:
 		fmt.Fprintln(out, "visits no shard as it is: weft runs the function itself")
 		return nil
+	case p.Route == plan.Program:
+		fmt.Fprintln(out, "visits the shards of its statements: weft runs the PL/pgSQL itself, and plans each statement by itself")
+		return nil
 	case p.Route == plan.Gathered && p.Gather() == nil:
 		return nil // a write, which is told above
 	case p.Route == plan.Gathered:
