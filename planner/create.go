@@ -138,7 +138,9 @@ func (df definitions) createIndex(n *pg.IndexStmt) plan.Route {
 	}
 	if n.Unique {
 		rel := df.a.commands().named(rangeVar(n.Relation))
-		df.uniqueness(rel, df.a.declared(rel), indexed(n), nil)
+		k := indexed(n)
+		k.instead = func() string { return generatedHint(rel, n, "") }
+		df.uniqueness(rel, df.a.declared(rel), k, nil)
 	}
 	if n.Concurrent {
 		df.a.commands().alone(r)
@@ -157,6 +159,8 @@ type uniqueKey struct {
 	columns []string
 	// beyond is the part that no lookup can keep unique, or "".
 	beyond string
+	// instead tells how a lookup can keep it unique nevertheless, or "". It may be nil.
+	instead func() string
 	// concurrently is set if the index is made outside of a transaction.
 	concurrently bool
 }
@@ -218,14 +222,21 @@ func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, a
 	if rel.Parent != nil && k.beyond == "" {
 		k.beyond = "a partition by itself"
 	}
-	if _, ok := t.Vindex.(vindex.Computed); !ok && k.beyond == "" {
+	_, computed := t.Vindex.(vindex.Computed)
+	if !computed && k.beyond == "" {
 		k.beyond = "columns of tables whose shard key is a lookup itself"
 	}
 	if k.beyond == "" {
 		df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
 		return
 	}
-	df.a.unsupported("Add "+t.keys[0].Name+" to its columns. A lookup keeps columns unique over all shards, but not "+k.beyond+".",
+	hint := "Add " + t.keys[0].Name + " to its columns. A lookup keeps columns unique over all shards, but not " + k.beyond + "."
+	if k.instead != nil && computed {
+		if instead := k.instead(); instead != "" {
+			hint += " " + instead
+		}
+	}
+	df.a.unsupported(hint,
 		"one shard alone cannot keep a %s on (%s) of sharded table %q", k.what, strings.Join(expressions(k.columns), ", "), rel.Name.Name)
 }
 

@@ -11,6 +11,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/planner"
 	"weft/quote"
 	"weft/vindex"
 )
@@ -258,7 +259,31 @@ func (j *judgement) uniqueIndex(rel *catalog.Relation, u *catalog.Unique) error 
 	}
 	return refuse(pgerr.FeatureNotSupported, "%s %q on (%s) of %q does not contain the shard key %q", what, u.Name, of, display(rel.Name), strings.Join(j.req.Columns, ", ")).
 		WithDetail("Each shard checks its own rows only, so two shards could hold the same value.").
-		WithHint("Add the key to the index, or drop it. A lookup could keep its values unique over all shards, but not %s.", why)
+		WithHint("Add the key to the index, or drop it. A lookup could keep its values unique over all shards, but not %s.%s", why, j.generatedHint(rel, u))
+}
+
+// generatedHint tells how generated columns can have the values of an index that no lookup can keep unique.
+func (j *judgement) generatedHint(rel *catalog.Relation, u *catalog.Unique) string {
+	if _, computed := j.out.vindex.(vindex.Computed); !computed || rel != j.rel || u.Deferrable || u.NullsNotDistinct {
+		return ""
+	}
+	index := catalog.Name{Schema: rel.Schema, Name: u.Name}
+	for _, text := range j.def.After {
+		after, made := strings.CutPrefix(text, "CREATE UNIQUE INDEX ")
+		if made && (strings.HasPrefix(after, u.Name+" ON ") || strings.HasPrefix(after, quote.Ident(u.Name)+" ON ")) {
+			if hint := planner.GeneratedHint(rel, text, "DROP INDEX "+index.SQL()); hint != "" {
+				return " " + hint
+			}
+			return ""
+		}
+	}
+	if slices.Contains(u.Columns, "") || u.Primary {
+		return ""
+	}
+	if hint := planner.GeneratedHint(rel, planner.PlainUnique(rel.Name, u.Columns), "ALTER TABLE "+rel.SQL()+" DROP CONSTRAINT "+quote.Ident(u.Name)); hint != "" {
+		return " " + hint
+	}
+	return ""
 }
 
 // notLookedUp returns the reason why no lookup can keep an index unique over all shards, or "". The index

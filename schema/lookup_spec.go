@@ -10,6 +10,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/planner"
 	"weft/quote"
 	"weft/vindex"
 )
@@ -78,8 +79,11 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 	first := directory.NumberingOf(snap).First
 	placement, err := vindex.LookupTable(columns, first)
 	if err != nil {
-		return nil, refuse(pgerr.FeatureNotSupported, "%s cannot have a lookup on (%s): %s", name, strings.Join(req.Columns, ", "), err).WithCause(err).
-			WithHint("Make the lookup of other columns, or change the type of the column.")
+		hint := "Make the lookup of other columns, or change the type of the column."
+		if instead := planner.GeneratedHint(rel, planner.PlainUnique(rel.Name, req.Columns), ""); instead != "" && req.Unique {
+			hint += " " + instead
+		}
+		return nil, refuse(pgerr.FeatureNotSupported, "%s cannot have a lookup on (%s): %s", name, strings.Join(req.Columns, ", "), err).WithCause(err).WithHint("%s", hint)
 	}
 	var ks, vs []string
 	for i, c := range t.Columns {
