@@ -228,11 +228,21 @@ func (c *moveClient) run(ctx context.Context, f func(context.Context, *moveClien
 		}
 		stop()
 		c.load.w.busy.RUnlock()
-		time.Sleep(time.Duration(2+c.r.IntN(8)) * time.Millisecond)
+		time.Sleep(c.pause())
 	}
 	if c.conn != nil {
 		_ = c.conn.Close(context.Background())
 	}
+}
+
+// pause is how long a client thinks before its next statement. In the sample, where the clients of a cell would compute for
+// most of the time that the cell waits, a client sends some thirty statements a second.
+func (c *moveClient) pause() time.Duration {
+	d := time.Duration(2+c.r.IntN(8)) * time.Millisecond
+	if *moveTime == 0 && *rounds == 1 {
+		d *= 4
+	}
+	return d
 }
 
 func (c *moveClient) connect() bool {
