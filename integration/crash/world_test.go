@@ -109,7 +109,7 @@ func newWorldAt(t *testing.T, endpoint, db string, wired func(*directory.Snapsho
 	}
 	w.proxy(configure)
 	w.any = w.weft[0].Target
-	w.any.CreateDatabase(t, db)
+	w.any.CreatePrepared(t, db)
 	return w
 }
 

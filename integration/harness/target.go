@@ -340,14 +340,31 @@ func tailOnFailure(tb testing.TB, failed func() bool, files ...string) {
 	})
 }
 
-// CreateDatabase makes a database on every server of the target and drops it
+// CreateDatabase makes an empty database on every server of the target and drops it
 // when the test ends.
 func (t *Target) CreateDatabase(tb testing.TB, name string) {
+	tb.Helper()
+	t.createDatabase(tb, name, func(_ context.Context, s *pgserver.Temp, name string) (string, error) {
+		return s.CreateDatabase(name), nil
+	})
+}
+
+// CreatePrepared is CreateDatabase of a database that has what weft keeps in it: see CreatePrepared.
+func (t *Target) CreatePrepared(tb testing.TB, name string) {
+	tb.Helper()
+	t.createDatabase(tb, name, CreatePrepared)
+}
+
+func (t *Target) createDatabase(tb testing.TB, name string, statement func(context.Context, *pgserver.Temp, string) (string, error)) {
 	tb.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	for _, s := range t.servers {
-		if err := onServer(ctx, s, "drop database if exists "+name+" with (force)", s.CreateDatabase(name)); err != nil {
+		create, err := statement(ctx, s, name)
+		if err == nil {
+			err = onServer(ctx, s, "drop database if exists "+name+" with (force)", create)
+		}
+		if err != nil {
 			tb.Fatalf("create database %s: %v", name, err)
 		}
 	}

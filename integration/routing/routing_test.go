@@ -17,6 +17,7 @@ import (
 
 	"weft/integration/harness"
 	"weft/integration/pair"
+	"weft/pgserver"
 )
 
 var undeclared = flag.Bool("undeclared", false, "declare no table: every statement goes home, so that the scripts themselves are tested")
@@ -60,17 +61,20 @@ var roleCommand = regexp.MustCompile(`(?i)\b(create|alter|drop)\s+(role|user|gro
 func database(t testing.TB, name string) string {
 	t.Helper()
 	name = "r_" + name
-	servers := append(slices.Clone(harness.Weft(t).Shards()), harness.Postgres(t).Home) // started, if this is the first test
+	plain := harness.Postgres(t).Home // started, if this is the first test
+	servers := append(slices.Clone(harness.Weft(t).Shards()), plain)
 	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
 	defer stop()
 	errs := make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
 		wg.Go(func() {
-			conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
+			create, err := s.CreateDatabase(name), error(nil)
+			if s != plain {
+				create, err = harness.CreatePrepared(ctx, s, name)
+			}
 			if err == nil {
-				_, err = conn.Exec(ctx, s.CreateDatabase(name))
-				_ = conn.Close(ctx)
+				err = runOn(ctx, s, create)
 			}
 			errs[i] = err
 		})
@@ -80,6 +84,16 @@ func database(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// runOn runs a statement on a server.
+func runOn(ctx context.Context, s *pgserver.Temp, sql string) error {
+	conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
 }
 
 // newPair connects to a database on both sides.

@@ -35,6 +35,7 @@ type world struct {
 	db      string
 	proxies []*harness.Target
 	keys    [shards][]int64 // of acct, by shard
+	eyes    [shards]*pgx.Conn
 }
 
 func newWorld(t *testing.T, db string, proxies int, configure ...func(*config.Config)) *world {
@@ -55,7 +56,7 @@ func newWorld(t *testing.T, db string, proxies int, configure ...func(*config.Co
 func (w *world) fill() {
 	t, db := w.t, w.db
 	t.Helper()
-	w.proxies[0].CreateDatabase(t, db)
+	w.proxies[0].CreatePrepared(t, db)
 	c := w.conn(0)
 	must(t, c, `create table acct (id bigint primary key, balance bigint not null default 1000, note text, at timestamptz default now());
 		create table home (id bigint primary key, v int);
@@ -65,8 +66,7 @@ func (w *world) fill() {
 	must(t, c, "select weft.shard_table('acct', 'id')")
 	must(t, c, "select weft.reference_table('ref')")
 	for i := range shards {
-		d := w.direct(i)
-		rows, err := d.Query(context.Background(), "select id from acct order by id")
+		rows, err := w.eye(i).Query(context.Background(), "select id from acct order by id")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,18 +95,26 @@ func (w *world) direct(shard int) *pgx.Conn {
 	return c
 }
 
+// eye is the connection by which the world itself looks at a shard, a new one if the server has ended the last.
+func (w *world) eye(shard int) *pgx.Conn {
+	w.t.Helper()
+	if w.eyes[shard] == nil || w.eyes[shard].Ping(context.Background()) != nil {
+		w.eyes[shard] = w.direct(shard)
+	}
+	return w.eyes[shard]
+}
+
 // quiet complains of what is left on the shards.
 func (w *world) quiet() {
 	w.t.Helper()
 	for i := range shards {
-		c := w.direct(i)
+		c := w.eye(i)
 		within(w.t, fmt.Sprintf("shard %d has no open transaction", i), func() bool {
 			return value[int](w.t, c, "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'direct' and state <> 'idle'") == 0
 		})
 		within(w.t, fmt.Sprintf("shard %d has no prepared transaction", i), func() bool {
 			return value[int](w.t, c, "select count(*) from pg_prepared_xacts where database = current_database()") == 0
 		})
-		_ = c.Close(context.Background())
 	}
 }
 
@@ -139,9 +147,7 @@ func (w *world) nothingUsed() {
 func (w *world) total() (sum int64) {
 	w.t.Helper()
 	for i := range shards {
-		c := w.direct(i)
-		sum += value[int64](w.t, c, "select coalesce(sum(balance), 0)::int8 from acct")
-		_ = c.Close(context.Background())
+		sum += value[int64](w.t, w.eye(i), "select coalesce(sum(balance), 0)::int8 from acct")
 	}
 	return sum
 }
