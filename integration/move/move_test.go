@@ -62,7 +62,7 @@ func empty(t *testing.T, db string, proxies int) *world {
 	for range proxies {
 		w.proxies = append(w.proxies, harness.StartWeft(t, func(*config.Config) {}))
 	}
-	w.proxies[0].CreateDatabase(t, db)
+	w.proxies[0].CreatePrepared(t, db)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
