@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,39 +28,39 @@ type Own struct {
 	Found identity.Found
 }
 
-// ownSteps are the texts that make schema weft, in order. The version of a database is the number
+// ownSteps are the steps that make schema weft, each of one or more texts, in order. The version of a database is the number
 // of steps that it has seen, so a step that has been released is never changed, except in its
 // layout: a change becomes another step. Each step may be run again and finds its work done.
-var ownSteps = []string{
-	sqlFile("own/01_decision"),
-	sqlFile("own/02_decide"),
-	sqlFile("own/03_server"),
-	sqlFile("own/04_transactions"),
-	sqlFile("own/05_gate"),
-	sqlFile("own/06_party"),
-	sqlFile("own/07_proof"),
-	sqlFile("own/08_views") + sqlFile("shards"),
-	sqlFile("own/09_notify"),
-	sqlFile("prove"),
-	sqlFile("own/11_decision_key"),
-	sqlFile("own/12_gate"),
-	sqlFile("prove") + sqlFile("own/13_server"),
-	sqlFile("own/14_moves"),
-	sqlFile("own/15_fence"),
-	sqlFile("shards"),
-	sqlFile("heat") + sqlFile("skew"),
-	sqlFile("own/18_hot_statements"),
-	sqlFile("heat") + sqlFile("own/19_warnings"),
-	sqlFile("own/20_recording"),
-	sqlFile("own/21_throttles"),
-	sqlFile("own/22_queues"),
-	sqlFile("heat") + sqlFile("skew"),
-	sqlFile("heat"),
-	sqlFile("shards") + sqlFile("own/25_replicas"),
-	sqlFile("own/26_floor"),
-	sqlFile("shards"),
-	sqlFile("own/28_failovers"),
-	sqlFile("own/29_backups"),
+var ownSteps = [][]string{
+	{sqlFile("own/01_decision")},
+	{sqlFile("own/02_decide")},
+	{sqlFile("own/03_server")},
+	{sqlFile("own/04_transactions")},
+	{sqlFile("own/05_gate")},
+	{sqlFile("own/06_party")},
+	{sqlFile("own/07_proof")},
+	{sqlFile("own/08_views"), sqlFile("shards")},
+	{sqlFile("own/09_notify")},
+	{sqlFile("prove")},
+	{sqlFile("own/11_decision_key")},
+	{sqlFile("own/12_gate")},
+	{sqlFile("prove"), sqlFile("own/13_server")},
+	{sqlFile("own/14_moves")},
+	{sqlFile("own/15_fence")},
+	{sqlFile("shards")},
+	{sqlFile("heat"), sqlFile("skew")},
+	{sqlFile("own/18_hot_statements")},
+	{sqlFile("heat"), sqlFile("own/19_warnings")},
+	{sqlFile("own/20_recording")},
+	{sqlFile("own/21_throttles")},
+	{sqlFile("own/22_queues")},
+	{sqlFile("heat"), sqlFile("skew")},
+	{sqlFile("heat")},
+	{sqlFile("shards"), sqlFile("own/25_replicas")},
+	{sqlFile("own/26_floor")},
+	{sqlFile("shards")},
+	{sqlFile("own/28_failovers")},
+	{sqlFile("own/29_backups")},
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft
@@ -156,12 +157,28 @@ func installOwn(s *session) error {
 	if err != nil {
 		return err
 	}
-	for ; version < len(ownSteps); version++ {
-		if err := s.run(ownSteps[version], fmt.Sprintf("UPDATE weft.own SET version = %d", version+1)); err != nil {
+	if version < len(ownSteps) {
+		if err := s.run(missing(version)...); err != nil {
+			return err
+		}
+		if err := s.run(fmt.Sprintf("UPDATE weft.own SET version = %d", len(ownSteps))); err != nil {
 			return err
 		}
 	}
 	return s.run("COMMIT")
+}
+
+// missing returns the texts of the steps that a database of a version has not seen. A text that several steps have runs
+// once, at the first of them: no step takes back what another one has made.
+func missing(version int) (texts []string) {
+	for _, step := range ownSteps[version:] {
+		for _, text := range step {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
 }
 
 // mayNotInstall returns the error for a service user that has too few rights, with a hint what to

@@ -18,7 +18,7 @@ import (
 // TestSQLFiles: every file is run by some list, ends its last statement, and has lines that a
 // screen can show.
 func TestSQLFiles(t *testing.T) {
-	used := strings.Join(slices.Concat(ownSteps, lookupObjects, []string{guardObjects, sqlFile("own/00_own")}), "")
+	used := strings.Join(slices.Concat(missing(0), lookupObjects, []string{guardObjects, sqlFile("own/00_own")}), "")
 	err := fs.WalkDir(sqlFiles, "sql", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -69,7 +69,7 @@ func installed(t *testing.T) *shard {
 	sh := &shard{T: t, place: on(t, "home", db)}
 	for range 2 {
 		sh.run(t, "SET client_min_messages = error; SET check_function_bodies = on")
-		for _, text := range slices.Concat([]string{guardObjects, sqlFile("lookup_notes"), sqlFile("lookup_make"), sqlFile("lookup_follow"), sqlFile("own/00_own")}, ownSteps) {
+		for _, text := range slices.Concat([]string{guardObjects, sqlFile("lookup_notes"), sqlFile("lookup_make"), sqlFile("lookup_follow"), sqlFile("own/00_own")}, missing(0)) {
 			sh.run(t, text)
 		}
 	}
@@ -290,5 +290,24 @@ SELECT weft.lookup_add('m', 'public.people', '{mail}', '{id}', '{text}', false, 
 			t.Fatal(err)
 		}
 		sh.is(state, want)
+	}
+}
+
+// TestMissing: an install runs each text of the steps that a database lacks, once.
+func TestMissing(t *testing.T) {
+	for version := range len(ownSteps) + 1 {
+		got, want := missing(version), map[string]bool{}
+		for _, text := range slices.Concat(ownSteps[version:]...) {
+			want[text] = true
+		}
+		if len(got) != len(want) {
+			t.Errorf("version %d lacks %d texts, and %d are run", version, len(want), len(got))
+		}
+		for _, text := range got {
+			delete(want, text)
+		}
+		if len(want) > 0 {
+			t.Errorf("version %d: %d texts are left out", version, len(want))
+		}
 	}
 }
