@@ -41,7 +41,7 @@ func (m *Mover) VerifyReference(ctx context.Context, req Request) ([]string, err
 	for _, name := range tables {
 		one := req
 		one.Table = name
-		lines, err := m.verifyCopies(ctx, snap, &one)
+		lines, _, err := m.verifyCopies(ctx, snap, &one)
 		if err != nil {
 			return nil, m.ended(ctx, err)
 		}
@@ -56,7 +56,8 @@ type copyOf struct {
 	rows, sum string
 }
 
-func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req *Request) ([]string, error) {
+// verifyCopies compares the copies of one table.
+func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req *Request) (lines []string, same bool, err error) {
 	var copies []*copyOf
 	defer func() {
 		for _, c := range copies {
@@ -68,17 +69,17 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 	for _, shard := range append([]string{snap.Home}, others(snap)...) {
 		s, err := open(ctx, m.cfg.Shards, shard, req.Database, req.User, "weft")
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		copies = append(copies, &copyOf{session: s})
 		if err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, req.lockTimeout().Milliseconds())),
 			"LOCK TABLE "+req.Table.SQL()+" IN SHARE MODE"); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	columns, err := copies[0].Exec("SELECT attname FROM pg_attribute WHERE attrelid = " + quote.Literal(req.Table.SQL()) + "::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var names []string
 	for _, c := range columns {
@@ -90,7 +91,7 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 		rows, err := c.Exec("SELECT count(*), coalesce(sum(('x' || left(h, 15))::bit(60)::bigint), 0)::text || ' ' || coalesce(sum(('x' || right(h, 15))::bit(60)::bigint), 0)::text" +
 			" FROM (SELECT md5(" + row + ") h FROM " + req.Table.SQL() + ") q")
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		c.rows, c.sum = rows[0][0], rows[0][1]
 	}
@@ -98,9 +99,8 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 }
 
 // compareCopies words the findings.
-func compareCopies(req *Request, row string, copies []*copyOf) ([]string, error) {
+func compareCopies(req *Request, row string, copies []*copyOf) (out []string, same bool, err error) {
 	home := copies[0]
-	var out []string
 	for _, c := range copies[1:] {
 		if c.rows == home.rows && c.sum == home.sum {
 			continue
@@ -108,14 +108,14 @@ func compareCopies(req *Request, row string, copies []*copyOf) ([]string, error)
 		out = append(out, fmt.Sprintf("%s: shard %s differs from the home shard: %s rows, not %s", req.name(), c.shard, c.rows, home.rows))
 		lines, err := differing(req, row, home, c)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		out = append(out, lines...)
 	}
 	if out == nil {
-		out = []string{fmt.Sprintf("%s: %d copies of %s rows are the same", req.name(), len(copies), home.rows)}
+		return []string{fmt.Sprintf("%s: %d copies of %s rows are the same", req.name(), len(copies), home.rows)}, true, nil
 	}
-	return out, nil
+	return out, false, nil
 }
 
 // differing lists rows that one of two copies has and the other lacks.

@@ -17,6 +17,7 @@ import (
 type rebuilding struct {
 	store interface {
 		directory.Store
+		directory.Registry
 		directory.Lookups
 	}
 	servers *server.Servers

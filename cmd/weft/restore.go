@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"weft/config"
 	"weft/directory"
 	"weft/quote"
+	"weft/schema"
 	"weft/server"
 	"weft/twopc"
 )
@@ -207,7 +209,7 @@ func unpack(ctx context.Context, m *backup.Manifest, k backup.Mark, dir, data st
 func restoreFinishCommand() *cobra.Command {
 	var (
 		manifest, file, cluster, as string
-		yes                         bool
+		yes, verify                 bool
 		timeout                     time.Duration
 	)
 	cmd := &cobra.Command{
@@ -221,6 +223,10 @@ the etcd of the old cluster, use another prefix.
 With --as the restored servers become a copy that can run beside its original: the
 directory is that of cluster NAME, and the cluster gets an id of its own, which its
 databases say, too. Neither uses a server of the other, nor ends its transactions.
+
+Then the shards are compared: schemas, copies of reference tables, the places of all rows,
+and lookups, which are repaired. If something is wrong the command says so and fails; the
+directory is filled all the same. --verify=false leaves it out: it reads every row.
 
 The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 		Example: `  weft restore finish --manifest nightly.json -c weft.yaml -f cluster.yaml
@@ -246,7 +252,12 @@ The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return withRebuilding(cfg, cluster, yes, cmd.OutOrStdout(), func(r *rebuilding) error { return r.finish(ctx, cfg, m, as) })
+			return withRebuilding(cfg, cluster, yes, cmd.OutOrStdout(), func(r *rebuilding) error {
+				if err := r.finish(ctx, cfg, m, as); err != nil || !yes || !verify {
+					return err
+				}
+				return r.verify(cmd.Context(), cfg)
+			})
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -255,8 +266,41 @@ The servers are those of cluster.yaml. Without --yes nothing is changed.`,
 	cmd.Flags().StringVarP(&cluster, "file", "f", "", "cluster.yaml that names the restored servers")
 	cmd.Flags().StringVar(&as, "as", "", "make a copy: a cluster of this name, with an id of its own")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take, without comparing the shards")
+	cmd.Flags().BoolVar(&verify, "verify", true, "compare the shards afterwards")
 	return cmd
+}
+
+// verify compares all shards of the cluster that the directory has, database by database.
+func (r *rebuilding) verify(ctx context.Context, cfg config.Config) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	current := directory.NewCurrent(r.store, slog.New(slog.DiscardHandler))
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() { _ = current.Run(ctx) }) // what it cannot read is an error of Wait
+	snap, err := current.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	mover := schema.New(schema.Config{Shards: r.servers.Shards(snap), Directory: r.store, Entries: current, Proxy: "restore", Service: cfg.Service.User})
+	wrong := 0
+	for _, database := range snap.Databases() {
+		err := mover.Verify(ctx, database, cfg.Service.User, func(v schema.Verdict) {
+			if v.Wrong {
+				wrong++
+			}
+			fmt.Fprintf(r.out, "database %s: %s\n", database, v.Words)
+		})
+		if err != nil {
+			return fmt.Errorf("the directory is filled, but database %s could not be compared: %w", database, err)
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("the directory is filled, but the shards do not fit together: %d findings", wrong)
+	}
+	return nil
 }
 
 // finish is weft restore finish.

@@ -288,6 +288,11 @@ func revive(t *testing.T, p *harness.Program, dir, name string) (*harness.Progra
 	if err != nil || !strings.Contains(out, "rebuilt") {
 		t.Fatalf("finish: %v\n%s", err, out)
 	}
+	for _, want := range []string{"the schemas of all shards are the same", "rows are on the shards of their keys"} {
+		if !strings.Contains(out, "database "+db+": ") || !strings.Contains(out, want) {
+			t.Errorf("finish does not say %q:\n%s", want, out)
+		}
+	}
 	// The copy is a cluster of its own, on every database.
 	if strings.Count(out, "~ database "+db+" of shard-") != shards {
 		t.Errorf("finish: %s", out)
