@@ -57,7 +57,7 @@ var layers = [][]string{
 	{"pgserver"},
 	{"heat/queue"},
 	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry", "heat/limit"},
-	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording", "checkup", "takeover"},
+	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording", "checkup", "takeover", "loop"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
@@ -198,6 +198,10 @@ func TestEveryPackageHasDoc(t *testing.T) {
 // calm are the goroutines that run no code of weft's which could panic, by the function that
 // starts them.
 var calm = map[string]string{
+	"loop New":                 "what its tasks run is looked at where they are started",
+	"loop abandon":             "the same",
+	"loop watch":               "the same",
+	"proxy runInLoop":          "what it runs is guarded before",
 	"pool openFor":             "it waits for two channels",
 	"proxy cancellable":        "it waits for two channels",
 	"proxy push":               "it writes to a socket",

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"runtime"
+	"strconv"
 	"time"
 
 	"weft/auth"
@@ -22,6 +24,8 @@ type Config struct {
 	Advertise string `yaml:"advertise,omitempty"`
 	// RunDir is the directory in which processes meet that take over from each other. Empty: none can.
 	RunDir string `yaml:"run_dir,omitempty"`
+	// Loop says how sessions run: LoopAuto, LoopOff or a number of loops.
+	Loop string `yaml:"loop"`
 	// ProxyProtocol are addresses and networks of load balancers, which say in
 	// a PROXY header whose connection they pass on. Empty: nobody is believed.
 	ProxyProtocol []string `yaml:"proxy_protocol,omitempty"`
@@ -48,6 +52,27 @@ type Config struct {
 	Statements Statements `yaml:"statements"`
 	Heat       Heat       `yaml:"heat"`
 	Tracing    Tracing    `yaml:"tracing"`
+}
+
+// Values of Config.Loop that are no number.
+const (
+	LoopAuto = "auto" // a loop for each two processors
+	LoopOff  = "off"  // a goroutine for each session
+)
+
+// maxLoops is how many loops there can be.
+const maxLoops = 64
+
+// Loops is how many loops sessions run in. 0: each session is a goroutine.
+func (c Config) Loops() int {
+	switch c.Loop {
+	case LoopAuto:
+		return min(max(runtime.GOMAXPROCS(0)/2, 1), maxLoops)
+	case LoopOff:
+		return 0
+	}
+	n, _ := strconv.Atoi(c.Loop) // the file has been checked
+	return n
 }
 
 // Service is who weft is to the shards when it acts by itself: when it makes its
@@ -340,6 +365,7 @@ func Default() Config {
 		Cluster:       "main",
 		Etcd:          Etcd{Timeout: 5 * time.Second},
 		Listen:        "127.0.0.1:6432",
+		Loop:          LoopOff,
 		AdminDatabase: "weft",
 		// On loopback: metrics name users and databases.
 		HTTP: HTTP{Listen: "127.0.0.1:6480", Dashboard: true},

@@ -93,6 +93,7 @@ func TestMarshal(t *testing.T) {
 		Listen:        "[::]:1",
 		ListenStandby: "[::]:3",
 		RunDir:        "/run/weft",
+		Loop:          "3",
 		ProxyProtocol: []string{"10.0.0.0/8"},
 		AdminDatabase: "adm",
 		AdminUsers:    []string{"ops"},

@@ -89,6 +89,9 @@ func (c Config) problems() Problems {
 	if c.Heat.ThrottleFor < 2*time.Second || c.Heat.ThrottleFor > time.Hour {
 		ps.add("heat.throttle_for", "must be from 2s to 1h")
 	}
+	if n, err := strconv.Atoi(c.Loop); c.Loop != LoopAuto && c.Loop != LoopOff && (err != nil || n < 1 || n > maxLoops) {
+		ps.add("loop", "%q must be %s, %s or a number from 1 to %d", c.Loop, LoopAuto, LoopOff, maxLoops)
+	}
 	c.Tracing.problems(&ps)
 	if c.Log.SlowStatement < 0 {
 		ps.add("log.slow_statement", "must not be negative")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"weft/primary"
@@ -70,6 +71,9 @@ type Config struct {
 	// Guard wraps the function of a goroutine of the pool, so that a panic ends only that
 	// goroutine. Nil: panics are not caught.
 	Guard func(where string, f func()) func()
+	// Loops is how many loops the sessions that use the pool run in. Adopt makes one of them watch a new connection. 0 and nil: none.
+	Loops int
+	Adopt func(net.Conn) net.Conn
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
 }

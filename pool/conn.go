@@ -105,6 +105,7 @@ func (c *Conn) Evict() (string, bool) {
 // idle, fully read, and holds nothing of its session beyond what it has noted.
 func (c *Conn) Release() {
 	c.borrower.Store(0)
+	c.Bind(nil)
 	if c.shown || c.touched || c.givenUp.Load() {
 		c.Terminate()
 		return

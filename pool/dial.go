@@ -44,7 +44,7 @@ func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
 func (l *Lane) dialHost(ctx context.Context, host string, own bool, limit time.Duration) (*Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	c, pc, err := l.login(ctx, host)
+	c, pc, err := l.login(ctx, host, !own)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,24 @@ func (c *Conn) readmit(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// login logs in to one server, without asking it anything.
-func (l *Lane) login(ctx context.Context, host string) (*Conn, *pgconn.Config, error) {
+// login logs in to one server, without asking it anything. watched says that a loop watches the connection, if there is one.
+func (l *Lane) login(ctx context.Context, host string, watched bool) (*Conn, *pgconn.Config, error) {
 	pc, err := l.shard.connConfig(l.key, host)
 	if err != nil {
 		return nil, nil, err
+	}
+	conf := l.shard.pool.conf()
+	dial := pc.DialFunc
+	pc.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		watchful(conn, conf.TCPTimeout)
+		if watched && conf.Adopt != nil {
+			conn = conf.Adopt(conn)
+		}
+		return conn, nil
 	}
 	l.shard.pool.keys.use(pc, l.key.User)
 	pg, err := pgconn.ConnectConfig(ctx, pc)
@@ -101,7 +114,6 @@ func (l *Lane) login(ctx context.Context, host string) (*Conn, *pgconn.Config, e
 		return nil, nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
 	}
 	h.Conn = unwrapped(h.Conn)
-	watchful(h.Conn, l.shard.pool.conf().TCPTimeout)
 	if err := quiet(h.Conn); err != nil {
 		_ = h.Conn.Close()
 		return nil, nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/loop"
 	"weft/pgerr"
 	"weft/tally"
 )
@@ -85,6 +86,8 @@ type Want struct {
 	// Asker knows more of what the connection is for. It is asked if the session has to wait, and may
 	// be nil.
 	Asker Asker
+	// Task leaves its loop before it waits. It may be nil.
+	Task *loop.Task
 	// Cancel ends the wait for a connection when it delivers.
 	Cancel <-chan struct{}
 	// Waited, if not nil, is raised by the nanoseconds that the session had to wait.
@@ -169,6 +172,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 		if g := sh.pauses.gate.Load(); g.stops(want) {
 			yield := g.yield(want, time.Now())
 			sh.mu.Unlock()
+			want.Task.Leave()
 			if want.seek(g); want.refuses(g) {
 				return nil, sh.unled(want)
 			}
@@ -183,6 +187,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 		if c, to, ok := l.take(&want); ok {
 			sh.mu.Unlock()
 			if c == nil {
+				want.Task.Leave()
 				return l.openFor(ctx, to, want.Cancel)
 			}
 			if !c.usable() {
@@ -194,6 +199,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 		w := &waiter{lane: l, want: want, ready: make(chan *Conn, 1), since: time.Now()}
 		sh.enqueue(w)
 		sh.mu.Unlock()
+		want.Task.Leave()
 		return w.wait(ctx)
 	}
 }

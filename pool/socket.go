@@ -13,12 +13,9 @@ const (
 	probeCount    = 3
 )
 
-// watchful sets up a new connection, perhaps under TLS, to notice that its server's host is gone. Data that was sent may stay unacknowledged for
+// watchful sets up a new connection to notice that its server's host is gone. Data that was sent may stay unacknowledged for
 // as long as timeout says.
 func watchful(conn net.Conn, timeout time.Duration) {
-	if over, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = over.NetConn()
-	}
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return

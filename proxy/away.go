@@ -332,6 +332,7 @@ func (aw *away) await(sh *pool.Shard, r *pool.Read) *pool.Shard {
 	if aw.wish.wait <= 0 {
 		return nil
 	}
+	s.client.Task().Leave()
 	s.srv.metrics.reads.waits.Add(1)
 	ctx, stop := context.WithTimeout(s.srv.ctx, aw.wish.wait)
 	defer stop()

@@ -26,6 +26,7 @@ func (cp *copier) copyIn() error {
 	if cp.s.pipe.ops.first().kind == opExecute {
 		ahead = cp.s.pipe.ops.dropSyncs()
 	}
+	cp.s.client.Task().Leave()
 	over := make(chan struct{})
 	var heard error
 	extended := cp.s.pipe.ops.first().kind == opExecute

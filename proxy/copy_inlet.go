@@ -79,6 +79,7 @@ func (in *inlet) start() {
 	in.buf = append(in.buf[:0], in.leg.out...)
 	in.leg.out = nil
 	in.begin()
+	in.leg.s.client.Task().Leave()
 	go in.listen()
 }
 

@@ -28,6 +28,13 @@ func (c *crew) Go(f func()) bool {
 	return true
 }
 
+// enter counts a goroutine that a goroutine of the crew is about to start elsewhere. leave ends it.
+func (c *crew) enter() {
+	c.mu.Lock()
+	c.running++
+	c.mu.Unlock()
+}
+
 // leave ends a goroutine of the crew.
 func (c *crew) leave() {
 	c.mu.Lock()

@@ -280,6 +280,7 @@ const loadTries = 10
 // between, the query fails and is tried again, except inside a block, which the error has
 // aborted.
 func (rt *routing) loadSchema(version int64) (*catalog.Schema, error) {
+	rt.s.client.Task().Leave()
 	for try := 1; ; try++ {
 		schema, err := catalog.Load(version, rt.askHome)
 		var e *pgerr.Error

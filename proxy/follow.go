@@ -307,6 +307,7 @@ const arbitrateTimeout = 10 * time.Second
 // patiently returns a context that ends after a time, or earlier when the client cancels its statement or statement_timeout is over. The
 // function stop must be called.
 func (re *reach) patiently(ctx context.Context, limit time.Duration) (_ context.Context, stop func()) {
+	re.s.client.Task().Leave()
 	select {
 	case <-re.cancelled: // meant for an earlier statement, or known to lookAround as well
 	default:

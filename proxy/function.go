@@ -143,6 +143,7 @@ func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
 // cancellable returns a context that the client's cancel request ends, and a function that the
 // caller must call when the work is done.
 func (u *utility) cancellable() (context.Context, func()) {
+	u.s.client.Task().Leave()
 	ctx, cancel := context.WithCancelCause(u.s.srv.ctx)
 	select {
 	case <-u.s.reach.cancelled: // meant for an earlier statement

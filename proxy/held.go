@@ -177,6 +177,9 @@ func (h *held) ready(l *pool.Lane) (*pool.Conn, error) {
 		return nil, survivable(err)
 	}
 	c.Lent()
+	if !c.Bind(h.s.client.Task()) {
+		h.s.client.Task().Leave() // nothing but the loop may be waited for in the loop
+	}
 	h.s.reach.noteBorrowed(c)
 	if !c.Settings().Equal(h.s.record.settings) {
 		if err := c.Apply(h.s.record.settings); err != nil {
@@ -224,7 +227,7 @@ func (h *held) want() pool.Want {
 	return pool.Want{
 		Grows:    !underway && (h.s.tx.isOpen() || h.s.reach.interrupt.active),
 		Underway: underway, Since: since, Session: h.s.id, Placeholders: h.s.record.placeholders, Settings: h.s.record.settings, Cancel: h.s.reach.cancelled,
-		Waited: &h.s.account.warm.queued, Asker: h,
+		Waited: &h.s.account.warm.queued, Asker: h, Task: h.s.client.Task(),
 	}
 }
 

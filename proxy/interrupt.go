@@ -36,6 +36,7 @@ type interrupt struct {
 
 // beginGather says that a statement is being gathered from now on.
 func (re *reach) beginGather() {
+	re.s.client.Task().Leave()
 	select {
 	case <-re.cancelled: // meant for an earlier statement
 	default:

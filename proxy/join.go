@@ -71,6 +71,7 @@ func (cm *commit) awaitShards() error {
 	if snap := cm.s.srv.cfg.Snapshot(); snap == nil || snap.Joining() == nil || cm.s.tx.isOpen() {
 		return nil
 	}
+	cm.s.client.Task().Leave()
 	for began := time.Now(); time.Since(began) < changeTimeout; {
 		if cm.s.srv.cfg.Snapshot().Joining() == nil {
 			return nil

@@ -189,6 +189,7 @@ const drainCheck = 50 * time.Millisecond
 // and statement_timeout end the wait.
 func (o *outset) await(f *parser.Facts, by int64, d time.Duration, ready <-chan struct{}) error {
 	re := &o.s.reach
+	o.s.client.Task().Leave()
 	select {
 	case <-re.cancelled: // meant for an earlier statement
 	default:

@@ -123,14 +123,14 @@ func (s *Server) protect(conn net.Conn, f func() *Session) (sess *Session) {
 	return f()
 }
 
-// protected runs the session to its end, a panic included.
-func (s *Session) protected() {
+// protected runs the session to its end, a panic included, or until the session rests.
+func (s *Session) protected() (rests bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.lastWord(s.srv.panics.caught(r, "session", "session", s.id, "client", s.client.Conn().RemoteAddr()))
 		}
 	}()
-	s.serve()
+	return s.serve()
 }
 
 // lastWord tells the client why the session ends, unless the client has got only the

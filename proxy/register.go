@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/loop"
 )
 
 // register is the sessions of a proxy. Each session has an ID that clients take for the
@@ -22,6 +23,8 @@ type register struct {
 	notifiers sync.Map
 	// looked is when hurry was called last. Only hurry touches it.
 	looked time.Time
+	// loops run sessions; nil: each session is a goroutine.
+	loops *loop.Set
 
 	// mu guards the fields below.
 	mu       sync.Mutex

@@ -330,6 +330,7 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 func (p *pipe) push(b []byte) error {
 	c := p.s.held.conn
 	p.noteAhead()
+	p.s.client.Task().Leave()
 	written := make(chan error, 1)
 	go func() {
 		_, err := c.Write(b) // none of weft's code that could panic runs here

@@ -109,6 +109,7 @@ func masked(text []byte, literals []parser.Literal) []byte {
 
 // awaitMove waits until the cluster has changed.
 func (rt *routing) awaitMove(p *plan.Plan) error {
+	rt.s.client.Task().Leave()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	old := rt.base

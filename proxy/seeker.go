@@ -68,6 +68,7 @@ func newDurable(s *Server) *durable.Keeper {
 // hook gives the pool what it asks the server.
 func (s *Server) hook(c *pool.Config) {
 	c.Verify, c.Registrar, c.Ask, c.Seeker = s.keeper.roster.Verify, s.moving.fences, s.askService, s.keeper.seeker
+	c.Adopt = s.register.loops.Adopt
 }
 
 // probed is a shard of the pool whose servers are probed as the service user.

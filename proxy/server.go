@@ -103,6 +103,9 @@ func New(cfg Config) (*Server, error) {
 	s.moving.fences = newFences(s)
 	s.moving.holds, s.keeper.roster, s.keeper.copies = newHolds(s), newRoster(s), newCopies(s)
 	s.keeper.seeker = newSeeker(s)
+	if err := s.register.startLoops(cfg.Pool.Loops); err != nil {
+		return nil, err
+	}
 	s.hook(&cfg.Pool)
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
@@ -189,6 +192,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 		}
+		conn = s.register.loops.Adopt(conn)
 		if !s.crew.Go(s.guarded("startup", func() { s.handle(conn, there) })) {
 			conn.Close()
 		}
@@ -230,12 +234,22 @@ func (s *Server) handle(conn net.Conn, there bool) {
 	}
 	// The startup dialogue needs a deep stack, a waiting session does not: a new goroutine
 	// begins with a small stack.
+	if c := sess.client.Watched(); c != nil {
+		s.register.runInLoop(sess, c)
+		return
+	}
 	s.crew.Go(s.guarded("session", func() { s.run(sess) }))
 }
 
-func (s *Server) run(sess *Session) {
-	defer s.end(sess)
-	sess.protected()
+// run runs a session to its end, or until the session rests.
+func (s *Server) run(sess *Session) (rests bool) {
+	defer func() {
+		if !rests {
+			sess.client.Task().Leave()
+			s.end(sess)
+		}
+	}()
+	return sess.protected()
 }
 
 // end takes a session apart, whatever state it is in.
@@ -449,6 +463,7 @@ func (s *Server) Close() error {
 	s.sequences.Close()
 	s.stopPool()
 	s.poolDone.Wait()
+	s.register.loops.Close()
 	return nil
 }
 

@@ -147,9 +147,15 @@ type utility struct {
 // errEnd ends a session without a message: the client is gone or has been told.
 var errEnd = errors.New("session ends")
 
-// serve runs the session until it ends.
-func (s *Session) serve() {
+// errRest ends a call of serve: the session waits for its client in a loop, without a stack.
+var errRest = errors.New("session rests")
+
+// serve runs the session until it ends, or rests.
+func (s *Session) serve() (rests bool) {
 	err := s.loop()
+	if err == errRest {
+		return true
+	}
 	var e *pgerr.Error
 	if errors.As(err, &e) && !errors.Is(err, errEnd) {
 		// Tell the client why the session failed, whatever state the session is in.
@@ -160,6 +166,7 @@ func (s *Session) serve() {
 		_ = s.out.flushClient()
 		wire.Linger(s.client.Conn())
 	}
+	return false
 }
 
 func (s *Session) loop() error {
@@ -205,6 +212,7 @@ func (s *Session) step() error {
 		s.lost.retry.begin()
 	}
 	if s.tx.crowded {
+		s.client.Task().Leave()
 		s.reach.turn.Add(1)
 	}
 	if s.reach.patience.stirred.Load() {
@@ -282,7 +290,10 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if !s.lost.retry.within {
 			s.client.LetGo()
 		}
-		err := s.client.Fill()
+		rests, err := s.fill(timed)
+		if rests {
+			return 0, 0, errRest
+		}
 		if s.held.conn != nil || s.tx.crowded {
 			s.reach.waiting.Store(false)
 		}
@@ -308,6 +319,16 @@ func (s *Session) header() (typ byte, length int, err error) {
 			return 0, 0, err
 		}
 	}
+}
+
+// fill waits for the client. It reports whether the session rests instead: a session in a loop that holds no backend needs no stack meanwhile.
+func (s *Session) fill(timed bool) (rests bool, err error) {
+	t := s.client.Task()
+	if t == nil || timed || s.held.conn != nil || s.tx.crowded {
+		t.Return()
+		return false, s.client.Fill()
+	}
+	return s.client.FillOrRest()
 }
 
 // wake makes the session's goroutine stop waiting for the client.

@@ -295,6 +295,7 @@ const leastHold = 250 * time.Millisecond
 // waits for a lock: its timeouts and cancel requests end it, and nobody waits for a round that is
 // overdue. began is when the statement began to wait, for this round or one before.
 func (t *touching) await(b *reshard.Barrier, began time.Time) error {
+	t.s.client.Task().Leave()
 	since := time.Now()
 	t.mark(b)
 	t.s.srv.metrics.held.now.Add(1)

@@ -79,6 +79,12 @@ func withFailover(c pool.Config, f config.Failover) pool.Config {
 	return c
 }
 
+// withLoops adds how many loops sessions run in.
+func withLoops(c pool.Config, cfg config.Config) pool.Config {
+	c.Loops = cfg.Loops()
+	return c
+}
+
 // poolConfig translates cfg, with each user's own settings.
 func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Config {
 	c := pool.Config{

@@ -49,7 +49,7 @@ func (p parts) proxyConfig() proxy.Config {
 		TLS:                   p.tls,
 		RequireTLS:            cfg.TLS.Required(),
 		ProxyProtocol:         cfg.Balancers(),
-		Pool:                  withFailover(withService(poolConfig(cfg.Pool, cfg.Auth.Users, p.opt.Log), cfg.Service), cfg.Failover),
+		Pool:                  withLoops(withFailover(withService(poolConfig(cfg.Pool, cfg.Auth.Users, p.opt.Log), cfg.Service), cfg.Failover), cfg),
 		ServiceUser:           cfg.Service.User,
 		AdminDatabase:         cfg.AdminDatabase,
 		AdminUsers:            cfg.AdminUsers,

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"weft/loop"
 )
 
 // HeaderLen is the type byte and the length word of a frame.
@@ -22,6 +25,9 @@ var ErrFrameLength = errors.New("invalid message length")
 type Stream struct {
 	conn net.Conn
 	raw  syscall.RawConn // nil under TLS: then reads go through conn
+	loop *loop.Conn      // set if a loop watches the socket, and there is no TLS
+	// watched is the connection of a loop, perhaps under TLS.
+	watched *loop.Conn
 
 	buf   []byte // nil while nothing is buffered
 	owned *[chunk]byte
@@ -69,6 +75,10 @@ func (s *Stream) Sent() uint32 { return s.writes.Load() + s.asks }
 // NewStream returns a stream over conn. It owns conn from here on.
 func NewStream(conn net.Conn) *Stream {
 	s := &Stream{conn: conn}
+	s.watched = loop.Under(conn)
+	if _, encrypted := conn.(*tls.Conn); !encrypted {
+		s.loop = s.watched
+	}
 	if sc, ok := conn.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
 			s.raw = raw
@@ -80,6 +90,15 @@ func NewStream(conn net.Conn) *Stream {
 
 // Conn returns the connection below, for deadlines and addresses.
 func (s *Stream) Conn() net.Conn { return s.conn }
+
+// Bind makes t wait for the peer in its loop, and reports whether a loop watches the connection. nil ends that.
+func (s *Stream) Bind(t *loop.Task) bool {
+	if s.watched == nil {
+		return false
+	}
+	s.watched.Bind(t)
+	return true
+}
 
 // Raw calls f with the descriptor and reports whether it could: there is none
 // to look at under TLS.
@@ -178,6 +197,9 @@ func (s *Stream) await(first []byte) error {
 	if s.buf != nil && s.w == len(s.buf) { // make room behind what is buffered
 		s.makeRoom(chunk / 2)
 	}
+	if s.loop != nil {
+		return s.awaitLoop(first)
+	}
 	if s.raw == nil {
 		if s.buf == nil {
 			s.borrow()
@@ -207,6 +229,69 @@ func (s *Stream) await(first []byte) error {
 	s.w += s.n
 	return nil
 }
+
+// awaitLoop is await for a socket that a loop watches.
+func (s *Stream) awaitLoop(first []byte) error {
+	if len(first) > 0 {
+		if _, err := s.loop.Write(first); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := s.loop.AwaitInput(); err != nil {
+			return err
+		}
+		if err := s.receive(); err != unix.EAGAIN {
+			return err
+		}
+	}
+}
+
+// receive takes what has come on a socket that a loop watches. It returns unix.EAGAIN if nothing has.
+func (s *Stream) receive() error {
+	borrowed := s.buf == nil
+	if borrowed {
+		s.borrow()
+	}
+	n, err := s.loop.Recv(s.buf[s.w:])
+	if n > 0 {
+		s.w += n
+		return nil
+	}
+	if borrowed {
+		s.Release()
+	}
+	if err == io.EOF || err == unix.EAGAIN {
+		return err
+	}
+	return fmt.Errorf("read: %w", err)
+}
+
+// FillOrRest is Fill. It reports true instead of waiting if nothing is buffered, nothing has come, and a loop watches the socket: the wait can be left to the loop.
+func (s *Stream) FillOrRest() (rests bool, err error) {
+	if s.loop == nil || s.buf != nil {
+		return false, s.Fill()
+	}
+	ready, err := s.loop.HasInput()
+	if ready {
+		err = s.receive()
+	}
+	if err == unix.EAGAIN {
+		return true, nil
+	}
+	return !ready && err == nil, err
+}
+
+// Task returns the task that Bind has named; nil if there is none.
+func (s *Stream) Task() *loop.Task {
+	if s.watched == nil {
+		return nil
+	}
+	return s.watched.Task()
+}
+
+// Watched returns the connection that a loop watches, perhaps under TLS; nil if none does.
+func (s *Stream) Watched() *loop.Conn { return s.watched }
 
 // tryRead is called by the runtime's poller with the descriptor; false means
 // wait until it is readable. The buffer is borrowed for the attempt only.
@@ -348,7 +433,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 }
 
 func (s *Stream) write(p []byte) (int, error) {
-	if s.raw == nil || len(p) > chunk {
+	if s.raw == nil || s.loop != nil || len(p) > chunk {
 		return s.conn.Write(p)
 	}
 	s.outgoing, s.writeErr = p, nil

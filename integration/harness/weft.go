@@ -147,6 +147,9 @@ func (c *cluster) forget(ctx context.Context, database string) error {
 // no HTTP, a free port.
 func (c *cluster) config() config.Config {
 	cfg := config.Default()
+	if way := os.Getenv("WEFT_TEST_LOOP"); way != "" { // tests run in both ways
+		cfg.Loop = way
+	}
 	cfg.Cluster = clusterName
 	cfg.Etcd.Endpoints = []string{c.etcd.Endpoint()}
 	cfg.Listen = "127.0.0.1:0"

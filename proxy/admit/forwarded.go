@@ -21,9 +21,19 @@ import (
 
 // forwardedConn is a client's connection through a load balancer.
 type forwardedConn struct {
-	*net.TCPConn // for its methods, those of the system's descriptor included
-	client       net.Addr
+	tcpConn // for its methods, those of the system's descriptor included
+	client  net.Addr
 }
+
+// tcpConn is a TCP connection.
+type tcpConn interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// NetConn returns the connection to the balancer.
+func (c *forwardedConn) NetConn() net.Conn { return c.tcpConn }
 
 // RemoteAddr implements net.Conn: the client's own address.
 func (c *forwardedConn) RemoteAddr() net.Addr { return c.client }
@@ -31,7 +41,7 @@ func (c *forwardedConn) RemoteAddr() net.Addr { return c.client }
 // forwarded reads the header that one of the load balancers has put before what the
 // client says, if there is one. It reads no byte more.
 func forwarded(conn net.Conn, balancers []netip.Prefix) (net.Conn, error) {
-	tcp, ok := conn.(*net.TCPConn)
+	tcp, ok := conn.(tcpConn)
 	if !ok || len(balancers) == 0 || !within(balancers, conn.RemoteAddr()) {
 		return conn, nil
 	}
@@ -67,7 +77,7 @@ func within(networks []netip.Prefix, a net.Addr) bool {
 }
 
 // peek returns the first byte that has come, and leaves it there.
-func peek(conn *net.TCPConn) (byte, error) {
+func peek(conn tcpConn) (byte, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, err
