@@ -160,6 +160,14 @@ func (*source) Failovers(context.Context) []console.Failover {
 	}
 }
 
+func (*source) Losses(context.Context) []console.Loss {
+	told := true
+	return []console.Loss{
+		{GID: "weft:c:p:1:home.1", Database: "shop", State: "half", Decider: "home", Kept: []string{"home"}, Lost: []string{"b"}, Told: &told, Committed: since, Found: since, Proxy: "p"},
+		{GID: "weft:c:p:2:home.1", Database: "other", State: "half", Decider: "home", Kept: []string{"home"}, Lost: []string{"b"}, Found: since, Accepted: since, Proxy: "p"},
+	}
+}
+
 func (s *source) ThrottleShard(_ context.Context, shard, rate, lasts string) (int64, error) {
 	s.did = append(s.did, "throttle "+shard+" "+rate+" "+lasts)
 	return 7, nil

@@ -44,6 +44,8 @@ type Source interface {
 	Failovers(ctx context.Context) []Failover
 	// Backups lists the points to which all shards can be restored, the latest first.
 	Backups(ctx context.Context) []Backup
+	// Losses lists the transactions that failovers have harmed, the latest first.
+	Losses(ctx context.Context) []Loss
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and

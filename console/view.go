@@ -25,7 +25,7 @@ func (w *View) Table(ctx context.Context, src Source, v Viewer) Table {
 }
 
 // Views are all of them.
-var Views = append(append(plainViews, heatViews...), throttleView, queueView, replicaView, failoverView, backupView)
+var Views = append(append(plainViews, heatViews...), throttleView, queueView, replicaView, failoverView, backupView, lossView)
 
 var plainViews = []*View{
 	{

@@ -167,6 +167,7 @@ func (cm *commit) muster() (*agreement, error) {
 		a.add(c, twopc.Active, own)
 		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Origin().Server, Replicated: cm.replicates(c)})
 	}
+	cm.weigh(a)
 	return a, nil
 }
 
@@ -293,6 +294,9 @@ func (a *agreement) sendPrepare(i int, last bool) {
 		talk.once(sql)
 	}
 	cm.s.tx.passThrough(talk, a.owns[i])
+	if len(a.decision.Members) > 0 && a.decision.Members[0].Listed {
+		talk.add(ownPart, twopc.PartParameters(a.owns[i].Key, string(a.name.Append(nil, c.Shard())))...)
+	}
 	talk.add(ownDurably) // whatever the defaults of the role, the database and the server are
 	talk.once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
 	cm.s.pipe.unsent.B = wire.AppendEmpty(cm.s.pipe.unsent.B, wire.Sync)

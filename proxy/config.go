@@ -119,6 +119,8 @@ type Keeps struct {
 	Failovers directory.Failovers
 	// Points keeps backup points. Nil: sessions make none.
 	Points directory.Points
+	// Losses keeps transactions that failovers have harmed. Nil: each proxy knows those that it has found.
+	Losses directory.Losses
 }
 
 // Statements says what is counted and logged of statements.

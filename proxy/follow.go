@@ -25,6 +25,7 @@ const followTimeout = 5 * time.Second
 // following is the second half of an agreement: what becomes of the participants.
 type following struct {
 	odd   bool         // see inOtherHands
+	ended time.Time    // when the deciding shard answered COMMIT, or was lost
 	spent []*pool.Conn // backends that have been closed
 	until time.Time    // the end of the client's patience with lost shards
 	late  []string     // shards that have not followed in time
@@ -36,7 +37,10 @@ type following struct {
 // end ends the block on the participants, after the shard that answers the client has answered
 // COMMIT or ROLLBACK: OK says that it has committed.
 func (cm *commit) end(a *agreement, answer twopc.Answer) {
-	cm.follow(a, func() { a.Ended(answer) })
+	cm.follow(a, func() {
+		a.ended = time.Now()
+		a.Ended(answer)
+	})
 }
 
 // undo rolls back the block on all shards, after they could not agree.

@@ -6,6 +6,7 @@ import (
 	"weft/proxy/failovers"
 	"weft/proxy/gate"
 	"weft/proxy/halt"
+	"weft/proxy/ledger"
 	"weft/proxy/limiter"
 	"weft/proxy/own"
 	"weft/proxy/points"
@@ -48,6 +49,8 @@ type keeper struct {
 	halts *halt.Halts
 	// points are the backup points that the directory has.
 	points *points.Board
+	// ledger is the transactions that a failover can still harm.
+	ledger *ledger.Ledger
 	// durable is which shards are as durable as declared.
 	durable *durable.Keeper
 	// floors keep sequences above what was drawn from them.

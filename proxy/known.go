@@ -20,6 +20,7 @@ var (
 	ownBriefly   = ownStatement("Z", "SET LOCAL idle_in_transaction_session_timeout = "+strconv.Itoa(int(briefly/time.Millisecond)))
 	ownDurably   = ownStatement("S", durably)
 	ownDecide    = ownStatement("D", twopc.DecideSQL)
+	ownPart      = ownStatement("E", twopc.EnterPartSQL)
 )
 
 // durably makes what ends the transaction wait until synchronous standbys have it on disk. It leaves alone what

@@ -22,6 +22,7 @@ var (
 	descFailover     = prometheus.NewDesc("weft_failover_pause_seconds", "Time from the first suspicion until clients went on, by where.", []string{"shard", "outcome"}, nil)
 	descAtGate       = prometheus.NewDesc("weft_gate_waiting", "Sessions that wait because a shard has no primary, or is paused.", []string{"shard"}, nil)
 	descUnled        = prometheus.NewDesc("weft_failover_timeouts_total", "Times a session waited for a primary in vain.", []string{"shard"}, nil)
+	descHarmed       = prometheus.NewDesc("weft_failover_transactions_total", "Transactions of several shards of which a failover has lost all or a part, by state.", []string{"state"}, nil)
 	descLossy        = prometheus.NewDesc("weft_failovers_total", "Changes of the primary of a shard, by whether something was lost.", []string{"shard", "lossy"}, nil)
 	descDurable      = prometheus.NewDesc("weft_shard_durable", "1 if commits of a shard are as durable as the cluster declares.", []string{"shard"}, nil)
 	descPointSeconds = prometheus.NewDesc("weft_backup_point_seconds", "How long the newest backup point took.", nil, nil)
@@ -32,7 +33,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *serverCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descLag, descLagBytes, descSeeking, descFailover, descAtGate, descUnled, descDurable, descLossy, descInDoubt, descPointSeconds, descPointAge, descPointEvery} {
+	for _, d := range []*prometheus.Desc{descUp, descLag, descLagBytes, descSeeking, descFailover, descAtGate, descUnled, descDurable, descLossy, descHarmed, descInDoubt, descPointSeconds, descPointAge, descPointEvery} {
 		ch <- d
 	}
 }
@@ -73,6 +74,9 @@ func (c *serverCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for what, n := range counts {
 		ch <- prometheus.MustNewConstMetric(descLossy, prometheus.CounterValue, float64(n), what.Shard, what.Lossy)
+	}
+	for state, n := range c.srv.keeper.ledger.Counts() {
+		ch <- prometheus.MustNewConstMetric(descHarmed, prometheus.CounterValue, float64(n), state)
 	}
 	if p := c.srv.keeper.points.Newest(); p != nil {
 		gauge(descPointSeconds, p.Took.Seconds())

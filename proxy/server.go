@@ -120,6 +120,7 @@ func New(cfg Config) (*Server, error) {
 	s.memory.routers.New = func() any { return new(router) }
 	s.keeper.floors, s.keeper.durable = newFloors(s), newDurable(s)
 	s.keeper.failovers, s.keeper.halts, s.keeper.points = newFailovers(s), newHalts(s), newPoints(s)
+	s.keeper.ledger = newLedger(s)
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{srv: s}, Directory: cfg.Directory, Entries: cfg.Keeps.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.keeper.vigil = newVigil(s)
@@ -145,6 +146,7 @@ func New(cfg Config) (*Server, error) {
 	s.crew.Go(s.kept("addresses of servers", s.findServers))
 	s.crew.Go(s.kept("durability", s.keeper.durable.Run))
 	s.crew.Go(s.kept("failovers", s.keeper.failovers.Run))
+	s.crew.Go(s.kept("ledger", s.keeper.ledger.Run))
 	s.crew.Go(s.kept("halts", s.keeper.halts.Run))
 	s.crew.Go(s.kept("backup points", s.keeper.points.Run))
 	s.crew.Go(s.kept("heat", func(ctx context.Context) { s.counts.heat.run(ctx, func() Heat { return s.conf().Heat }, s.bucketCount) }))

@@ -61,6 +61,7 @@ var ownSteps = [][]string{
 	{sqlFile("shards")},
 	{sqlFile("own/28_failovers")},
 	{sqlFile("own/29_backups")},
+	{sqlFile("own/30_part")},
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -32,6 +32,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 	cfg.Keeps.Throttles, _ = p.store.(directory.Throttles)
 	cfg.Keeps.Failovers, _ = p.store.(directory.Failovers)
 	cfg.Keeps.Points, _ = p.store.(directory.Points)
+	cfg.Keeps.Losses, _ = p.store.(directory.Losses)
 	cfg.Settings, cfg.Reload, cfg.Metrics, cfg.Tracer = p.settings, p.reload, metrics, p.tracer
 	p.current.ClearByHand()
 	srv, err := proxy.New(cfg)

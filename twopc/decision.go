@@ -20,6 +20,8 @@ type Member struct {
 	// Replicated says that PREPARE TRANSACTION waits until a synchronous standby has it: a standby that takes over has
 	// the prepared transaction, or has followed.
 	Replicated bool
+	// Listed says that the participant enters a row of weft.part. All members of a decision do, or none.
+	Listed bool
 }
 
 // keptBy reports whether a server that has taken the place of the member's has all that the member had prepared.
@@ -29,13 +31,19 @@ func (m Member) keptBy(server string) bool {
 	return m.Replicated && ok && was == is
 }
 
-// replicated follows the server of a member that is Replicated.
-const replicated = "+"
+// replicated follows the server of a member that is Replicated, and listed follows all members if they are Listed. Proxies of versions without weft.part skip
+// the space.
+const (
+	replicated = "+"
+	listed     = " "
+)
 
 // Decision is a row of weft.decision.
 type Decision struct {
 	Key     string // key of the transaction: Name without a participant
 	Members []Member
+	// Decider is the deciding shard as a member. It is not in the row.
+	Decider Member
 	// Announced says that the transaction changes schemas and is in the directory too. The
 	// decision must outlive the directory's entry.
 	Announced bool
@@ -74,17 +82,24 @@ func (d *Decision) Participants() string {
 			b.WriteString(replicated)
 		}
 	}
+	if d.listed() {
+		b.WriteString(listed)
+	}
 	return b.String()
 }
+
+// listed reports whether the members are Listed.
+func (d *Decision) listed() bool { return len(d.Members) > 0 && d.Members[0].Listed }
 
 // ParseDecision reads a row of weft.decision.
 func ParseDecision(key, participants string) Decision {
 	d := Decision{Key: key}
 	participants, d.Announced = strings.CutPrefix(participants, announced)
+	enters := strings.HasSuffix(participants, listed)
 	for _, f := range strings.Fields(participants) {
 		shard, server, _ := strings.Cut(f, "@")
 		server, waited := strings.CutSuffix(server, replicated)
-		d.Members = append(d.Members, Member{shard, server, waited})
+		d.Members = append(d.Members, Member{shard, server, waited, enters})
 	}
 	return d
 }

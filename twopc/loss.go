@@ -8,11 +8,14 @@ type Losses struct {
 	reported map[string]bool
 }
 
-// maxLosses bounds the memory of losses. After that many, all are said again.
+// maxLosses bounds the memory of Losses. After that many, all are said again.
 const maxLosses = 10_000
 
 // first reports whether a prepared transaction is reported for the first time.
 func (l *Losses) first(gid string) bool {
+	if l == nil {
+		return true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reported[gid] {
@@ -25,10 +28,21 @@ func (l *Losses) first(gid string) bool {
 	return true
 }
 
-// reportLoss says that a shard may have lost its part of a committed transaction, unless that was said.
+// reportLoss says that a shard has lost its part of a committed transaction, or may have, once.
 func (r *Resolver) reportLoss(gid string, m Member, now string) {
-	if r.Losses == nil || r.Losses.first(gid) {
-		r.Log.Error("a shard may have lost its part of a committed transaction: it is not the server that prepared it",
-			"shard", m.Shard, "gid", gid, "prepared on", m.Server, "now", now)
+	if !r.Losses.first(gid) {
+		return
+	}
+	message := "a shard may have lost its part of a committed transaction: it is not the server that prepared it"
+	if m.Listed {
+		message = "a shard has lost its part of a committed transaction in a failover"
+	}
+	r.Log.Error(message, "shard", m.Shard, "gid", gid, "prepared on", m.Server, "now", now)
+}
+
+// reportHarm tells Harmed of a transaction, once.
+func (r *Resolver) reportHarm(database string, f Fate) {
+	if r.Harmed != nil && r.Losses.first(f.Key) {
+		r.Harmed(database, f)
 	}
 }

@@ -3,6 +3,7 @@ package twopc
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,19 +28,24 @@ func TestLossIsSaidOnce(t *testing.T) {
 
 // A decision says of each member whether a standby has waited for it.
 func TestReplicatedMember(t *testing.T) {
-	d := Decision{Key: "k", Members: []Member{{"a", "7/1", true}, {"b", "8/1", false}}}
-	if got := d.Participants(); got != "a@7/1+ b@8/1" {
-		t.Error(got)
-	}
-	back := ParseDecision("k", d.Participants())
-	if len(back.Members) != 2 || back.Members[0] != d.Members[0] || back.Members[1] != d.Members[1] {
-		t.Errorf("%+v", back)
+	d := Decision{Key: "k", Members: []Member{{"a", "7/1", true, false}, {"b", "8/1", false, false}}}
+	for _, end := range []string{"", " "} { // a space says that all are in weft.part; older versions skip it
+		for i := range d.Members {
+			d.Members[i].Listed = end != ""
+		}
+		if got := d.Participants(); got != "a@7/1+ b@8/1"+end {
+			t.Errorf("%q", got)
+		}
+		back := ParseDecision("k", d.Participants())
+		if !slices.Equal(back.Members, d.Members) {
+			t.Errorf("%+v", back)
+		}
 	}
 	for _, c := range []struct {
 		m    Member
 		now  string
 		want bool
-	}{{d.Members[0], "7/2", true}, {d.Members[0], "9/2", false}, {d.Members[1], "8/2", false}, {Member{"c", "", true}, "", false}} {
+	}{{d.Members[0], "7/2", true}, {d.Members[0], "9/2", false}, {d.Members[1], "8/2", false}, {Member{Shard: "c", Replicated: true}, "", false}} {
 		if got := c.m.keptBy(c.now); got != c.want {
 			t.Errorf("%+v kept by %s: %v", c.m, c.now, got)
 		}

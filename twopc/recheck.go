@@ -5,8 +5,17 @@ import (
 	"time"
 )
 
-// KeptFor is how long resolvers of other proxies keep the decisions of a proxy that is alive.
+// KeptFor is how long resolvers of other proxies keep the decisions of a proxy that is alive, at least.
 const KeptFor = time.Minute
+
+// KeptFor is how long resolvers of other proxies keep the decision of a proxy that is alive. That proxy may need it to find out what a failover
+// has lost, or, if there are no participants, how the transaction ended.
+func (d *Decision) KeptFor() time.Duration {
+	if len(d.Members) == 0 || d.listed() {
+		return PartAge
+	}
+	return KeptFor
+}
 
 // certainFor is less than KeptFor: clocks differ, and an answer takes time.
 const certainFor = KeptFor / 2

@@ -38,6 +38,8 @@ type Resolver struct {
 	Kept func(shard, server string, began, answered time.Time) bool
 	// Left reports whether a shard is known to have left the cluster: it was looked at before, and nothing was prepared there. Nil: no shard leaves.
 	Left func(ctx context.Context, shard string) bool
+	// Harmed is told, once, of a committed transaction of a database of which a failover has lost a part. It may be nil.
+	Harmed func(database string, f Fate)
 	// Losses are those that were reported. Resolvers of one proxy share it. Nil: each loss is reported whenever it is met.
 	Losses *Losses
 }
@@ -258,7 +260,7 @@ func (r *Resolver) Follow(ctx context.Context, d InDoubt, o Outcome) (gone bool,
 		}
 		if errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
 			gone = true
-			if err := d.Member.lostOn(c); err != nil {
+			if err := d.Member.lostOn(c, d.GID()); err != nil {
 				return err
 			}
 			return barrier(ctx, c, d.Shard)
@@ -272,8 +274,8 @@ func (r *Resolver) Follow(ctx context.Context, d InDoubt, o Outcome) (gone bool,
 	return gone, err
 }
 
-// lostOn returns ErrPartLost if a server on which nothing is prepared may lack what the member had prepared.
-func (m Member) lostOn(c Conn) error {
+// lostOn returns ErrPartLost if a server on which a transaction is not prepared may lack what the member had prepared.
+func (m Member) lostOn(c Conn, gid string) error {
 	if m.Server == "" {
 		return nil
 	}
@@ -281,10 +283,16 @@ func (m Member) lostOn(c Conn) error {
 	if err != nil || len(rows) == 0 {
 		return errors.Join(err, errNoAnswer(len(rows)))
 	}
-	if rows[0][0] != m.Server && !m.keptBy(rows[0][0]) {
-		return ErrPartLost
+	if rows[0][0] == m.Server || m.keptBy(rows[0][0]) {
+		return nil
 	}
-	return nil
+	if m.Listed {
+		rows, err = c.Exec(partsSQL([]string{gid}))
+		if err != nil || len(rows) > 0 {
+			return err
+		}
+	}
+	return ErrPartLost
 }
 
 // Resolve ends the transactions for which urgency says so, and returns how many are left. A

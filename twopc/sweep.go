@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"weft/quote"
@@ -77,36 +76,79 @@ func SweepSQL(cluster string) string {
 // ForgetSQL deletes decisions, without waiting for the disk: if a crash undoes the deletion, the
 // next sweep finds the decisions again.
 func ForgetSQL(keys []string) string {
-	var b strings.Builder
-	b.WriteString("BEGIN; SET LOCAL synchronous_commit = off; DELETE FROM weft.decision WHERE gid IN (")
-	for i, k := range keys {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(quote.Literal(k))
-	}
-	b.WriteString("); COMMIT")
-	return b.String()
+	return "BEGIN; SET LOCAL synchronous_commit = off; DELETE FROM weft.decision WHERE gid IN (" + literals(keys) + "); COMMIT"
 }
 
 // confirmed returns the keys of the decisions that no participant waits for. A decision that is
 // visible was committed, so all participants had prepared: a participant that is not prepared any
-// more has followed, if its server is still the one that prepared, or if a standby of that server was
-// waited for and has taken over. A shard that has left the cluster had followed before.
+// more has followed, if its server is still the one that prepared, if a standby of that server was
+// waited for and has taken over, or if its part is there. A shard that has left the cluster had followed before.
 func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
-	type shardState struct {
-		server   string
-		prepared map[string]bool
-		at       time.Time // when that was so
-		left     bool      // the shard is not one of the cluster any more
-		err      error
+	look := r.looker(ctx, database, decisions)
+	var errs []error
+	for _, d := range decisions {
+		n, ok := ParseName(d.Key)
+		if !ok {
+			continue
+		}
+		done, known := true, true
+		f := Fate{Key: d.Key, Kept: []string{n.Decider}}
+		for _, m := range d.Members {
+			st := look(m.Shard)
+			n.Participant = m.Shard
+			gid := n.String()
+			there := true
+			switch {
+			case st.left:
+			case st.err != nil:
+				errs = append(errs, fmt.Errorf("shard %s: %w", m.Shard, st.err))
+				done, known = false, false
+			case st.prepared[gid]:
+				done, known = false, false
+			case st.server != m.Server && !m.keptBy(st.server) && !st.parts[gid]:
+				// A standby took over, or a backup was restored: the new server lacks the transaction. Without
+				// weft.part it may have it all the same.
+				r.reportLoss(gid, m, st.server)
+				done, there = false, false
+				known = known && m.Listed
+			case (st.server == m.Server && !m.Replicated || st.parts[gid]) && !r.awaitKept(ctx, Member{Shard: m.Shard, Server: st.server}, st.at.Add(-d.Age), st.at):
+				done = false
+			}
+			if there {
+				f.Kept = append(f.Kept, m.Shard)
+			} else {
+				f.Lost = append(f.Lost, m.Shard)
+			}
+		}
+		if known && len(f.Lost) > 0 {
+			r.reportHarm(database, f)
+		}
+		if done {
+			keys = append(keys, d.Key)
+		}
 	}
-	states := map[string]*shardState{}
-	look := func(shard string) *shardState {
+	slices.Sort(keys)
+	return keys, errors.Join(errs...)
+}
+
+// partState is what a shard has of transactions that others have decided.
+type partState struct {
+	server   string
+	prepared map[string]bool
+	parts    map[string]bool // rows of weft.part, of members that were on another server
+	at       time.Time       // when that was so
+	left     bool            // the shard is not one of the cluster any more
+	err      error
+}
+
+// looker returns a function that looks at a shard once.
+func (r *Resolver) looker(ctx context.Context, database string, decisions []Decision) func(shard string) *partState {
+	states := map[string]*partState{}
+	return func(shard string) *partState {
 		if st := states[shard]; st != nil {
 			return st
 		}
-		st := &shardState{prepared: map[string]bool{}}
+		st := &partState{prepared: map[string]bool{}, parts: map[string]bool{}}
 		states[shard] = st
 		st.err = r.on(ctx, shard, database, func(c Conn) error {
 			rows, err := c.Exec("SELECT weft.server()")
@@ -121,44 +163,34 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 			if err != nil {
 				return err
 			}
+			if moved := movedParts(shard, st.server, decisions); len(moved) > 0 {
+				if rows, err = c.Exec(partsSQL(moved)); err != nil {
+					return err
+				}
+				for _, row := range rows {
+					st.parts[row[0]] = true
+				}
+			}
 			st.at = time.Now()
 			return barrier(ctx, c, shard)
 		})
 		st.left = st.err != nil && r.Left != nil && r.Left(ctx, shard)
 		return st
 	}
-	var errs []error
+}
+
+// movedParts returns the names of the parts of a shard, which is on a server now, that it has entered in weft.part on another server.
+func movedParts(shard, server string, decisions []Decision) (names []string) {
 	for _, d := range decisions {
 		n, ok := ParseName(d.Key)
-		if !ok {
-			continue
-		}
-		done := true
 		for _, m := range d.Members {
-			st := look(m.Shard)
-			n.Participant = m.Shard
-			switch {
-			case st.left:
-			case st.err != nil:
-				errs = append(errs, fmt.Errorf("shard %s: %w", m.Shard, st.err))
-				done = false
-			case st.prepared[n.String()]:
-				done = false
-			case st.server != m.Server && !m.keptBy(st.server):
-				// A standby took over, or a backup was restored: the new server may lack the
-				// prepared transaction.
-				r.reportLoss(n.String(), m, st.server)
-				done = false
-			case st.server == m.Server && !m.Replicated && !r.awaitKept(ctx, m, st.at.Add(-d.Age), st.at):
-				done = false
+			if ok && m.Shard == shard && m.Listed && m.Server != server {
+				n.Participant = shard
+				names = append(names, n.String())
 			}
 		}
-		if done {
-			keys = append(keys, d.Key)
-		}
 	}
-	slices.Sort(keys)
-	return keys, errors.Join(errs...)
+	return names
 }
 
 // keptPatience is how long a sweep waits until the standbys of a participant have what it has confirmed: two probes, and more.

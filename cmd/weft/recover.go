@@ -23,6 +23,7 @@ func recoverCommand() *cobra.Command {
 	var (
 		file           string
 		settle, asJSON bool
+		accept         []string
 		rebuild, yes   bool
 		cluster        string
 		timeout        time.Duration
@@ -40,6 +41,11 @@ With --settle they are: the deciding shard is asked how each ended, and the othe
 are made to follow. If it has not ended, its backend is terminated and it is
 rolled back. That is safe at any time, also while proxies do the same.
 
+With --accept a transaction of which a failover has lost a part is taken for
+settled as it is: what weft keeps of it on the shards is deleted, and
+weft.failover_transactions says when. Compare the shards first, and put right
+what is half.
+
 The exit status is 1 if something is left in doubt or a shard cannot be reached.
 
 With --directory an empty etcd is filled from the shards: each keeps a copy of the
@@ -49,6 +55,7 @@ answer, nothing is. Without --yes nothing is written.`,
 		Example: `  weft recover -c weft.yaml
   weft recover -c weft.yaml --json
   weft recover -c weft.yaml --settle
+  weft recover -c weft.yaml --accept weft:2f6c:91ab:0c1d2e3f405162738495a6b7:shop-0.1
   weft recover -c weft.yaml --directory -f cluster.yaml
   weft recover -c weft.yaml --directory -f cluster.yaml --yes`,
 		Args: noArgs,
@@ -76,6 +83,9 @@ answer, nothing is. Without --yes nothing is written.`,
 			if err != nil {
 				return err
 			}
+			if len(accept) > 0 {
+				return acceptLosses(ctx, r, store, accept, cmd.OutOrStdout())
+			}
 			list, err := listDoubts(ctx, r, snap)
 			if settle {
 				_, err = r.Settle(ctx, list, func(key string) bool {
@@ -99,12 +109,37 @@ answer, nothing is. Without --yes nothing is written.`,
 	f.SortFlags = false
 	f.StringVarP(&file, "config", "c", "weft.yaml", "configuration file")
 	f.BoolVar(&settle, "settle", false, "end them")
+	f.StringSliceVar(&accept, "accept", nil, "gids of transactions of which a failover has lost a part")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.BoolVar(&rebuild, "directory", false, "rebuild an empty directory from the shards")
 	f.StringVarP(&cluster, "file", "f", "", "cluster.yaml that names the servers, for --directory")
 	f.BoolVar(&yes, "yes", false, "write what --directory has found")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long it may take")
 	return cmd
+}
+
+// acceptLosses takes transactions of which failovers have lost a part for settled.
+func acceptLosses(ctx context.Context, r *twopc.Resolver, store directory.Losses, gids []string, w io.Writer) error {
+	list, err := store.Losses(ctx)
+	if err != nil {
+		return err
+	}
+	for _, gid := range gids {
+		i := slices.IndexFunc(list, func(l directory.Loss) bool { return l.GID == gid })
+		if i < 0 {
+			return fmt.Errorf("%s is not in weft.failover_transactions", gid)
+		}
+		if err := r.Accept(ctx, list[i].Database, gid, append(list[i].Kept, list[i].Lost...)); err != nil {
+			return fmt.Errorf("%s: %w", gid, err)
+		}
+		if _, err := store.AcceptLoss(ctx, gid, time.Now()); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s: accepted\n", gid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func listDoubts(ctx context.Context, r *twopc.Resolver, snap *directory.Snapshot) ([]twopc.Listed, error) {

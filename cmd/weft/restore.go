@@ -419,7 +419,7 @@ func settleRestored(ctx context.Context, r *twopc.Resolver, snap *directory.Snap
 			if err != nil {
 				return err
 			}
-			_, err = c.Exec("DO $$ BEGIN IF pg_catalog.to_regclass('weft.decision') IS NOT NULL THEN DELETE FROM weft.decision; END IF; END $$")
+			_, err = c.Exec("DO $$ BEGIN IF pg_catalog.to_regclass('weft.decision') IS NOT NULL THEN DELETE FROM weft.decision; END IF; IF pg_catalog.to_regclass('weft.part') IS NOT NULL THEN DELETE FROM weft.part; END IF; END $$")
 			c.Terminate()
 			if err != nil {
 				return fmt.Errorf("%s, database %s: %w", snap.Shards[i].Name, database, err)

@@ -13,6 +13,7 @@
 //	proxies/<id>                 one per live proxy, under a lease; its mod
 //	                             revision is the proxy's Epoch
 //	failovers/<shard>/<timeline> one per change of a primary
+//	losses/<gid>                 one per transaction that a failover has harmed
 //	serves/<id>                  the version it serves, under the same lease
 //
 // Every request has a time limit of its own, so that no caller hangs on an

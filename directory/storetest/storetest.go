@@ -44,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 		"failovers":               testFailovers,
 		"points":                  testPoints,
 		"level":                   testLevel,
+		"losses":                  testLosses,
 		"throttle ends":           testThrottleEnds,
 		"throttle bound":          testThrottleBound,
 		"throttle without an end": testThrottleDeclared,

@@ -32,10 +32,11 @@ type pair struct {
 // world is a cluster of two shards with a standby each, and two proxies. shop-0 is the home shard.
 type world struct {
 	*testing.T
-	store   directory.Store
-	shards  [2]pair
-	proxies [2]*harness.Target
-	keys    [2]int // a key of each shard
+	store    directory.Store
+	endpoint string
+	shards   [2]pair
+	proxies  [2]*harness.Target
+	keys     [2]int // a key of each shard
 }
 
 const clusterName = "lossy"
@@ -56,7 +57,7 @@ func newWorld(t *testing.T, change ...func(*config.Config)) *world {
 		})
 	}
 	store := harness.Store(t, endpoint, clusterName)
-	w.store = store
+	w.store, w.endpoint = store, endpoint
 	if _, err := store.Update(t.Context(), func(*directory.Snapshot) (*directory.Snapshot, error) {
 		return directory.New(16, "shop-0", shards), nil
 	}); err != nil {

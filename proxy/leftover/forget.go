@@ -14,18 +14,23 @@ type place struct{ shard, database string }
 
 // Forget puts a decision that all participants have followed by now down for deletion. Its commit began at a time.
 func (k *Keeper) Forget(shard, database string, d twopc.Decision, began time.Time) {
-	k.forgets.add(place{shard, database}, forget{d.Key, d.Members, began, time.Now()})
+	k.forgets.add(place{shard, database}, forget{d.Key, d.Decider, d.Members, began, time.Now()})
 }
 
 // forget is a decision that can be deleted when no failover takes back what a participant has confirmed.
 type forget struct {
-	key            string
-	members        []twopc.Member
+	key     string
+	decider twopc.Member
+	members []twopc.Member
+	// began is when the commit began, and settled is when what is waited for had been answered.
 	began, settled time.Time
 }
 
 // kept reports whether no failover takes back what the participants have confirmed. Those with synchronous standbys have waited for that.
 func (k *Keeper) kept(f *forget) bool {
+	if k.cfg.Held != nil && k.cfg.Held(f.key) {
+		return false
+	}
 	return k.cfg.Kept == nil || !slices.ContainsFunc(f.members, func(m twopc.Member) bool {
 		return !m.Replicated && !k.cfg.Kept(m.Shard, m.Server, f.began, f.settled)
 	})
@@ -118,17 +123,19 @@ func (k *Keeper) forgetAll(ctx context.Context) {
 		if len(keys) == 0 {
 			continue
 		}
-		k.delete(ctx, at, keys)
+		if k.delete(ctx, at, keys) == nil {
+			k.forgetPartsLater(at, list, keys)
+		}
 		k.forgets.drop(keys)
 	}
 }
 
 // delete deletes decisions.
-func (k *Keeper) delete(ctx context.Context, at place, keys []string) {
+func (k *Keeper) delete(ctx context.Context, at place, keys []string) error {
 	k.stopAt(twopc.BeforeForget)
 	c, err := k.cfg.Dial(ctx, at.shard, at.database)
 	if err != nil {
-		return
+		return err
 	}
 	stop := context.AfterFunc(ctx, c.Interrupt)
 	for batch := range slices.Chunk(keys, forgetBatch) {
@@ -139,4 +146,54 @@ func (k *Keeper) delete(ctx context.Context, at place, keys []string) {
 	stop()
 	c.Terminate()
 	k.stopAt(twopc.AfterForget)
+	return err
+}
+
+// forgetPartsLater puts down the parts of decisions that have just been deleted.
+func (k *Keeper) forgetPartsLater(at place, list []forget, keys []string) {
+	now, deleted := time.Now(), map[string]bool{}
+	for _, key := range keys {
+		deleted[key] = true
+	}
+	for _, f := range list {
+		if slices.ContainsFunc(f.members, func(m twopc.Member) bool { return m.Listed }) && deleted[f.key] {
+			f.settled = now
+			k.parts.add(at, f)
+		}
+	}
+}
+
+// forgetParts deletes the parts whose decisions no failover can bring back: a decision without its parts says that they are lost.
+func (k *Keeper) forgetParts(ctx context.Context) {
+	names := map[place][]string{}
+	for at, list := range k.parts.take() {
+		for _, f := range list {
+			k.parts.drop([]string{f.key})
+			switch {
+			case f.decider.Replicated || k.cfg.Kept == nil || k.cfg.Kept(f.decider.Shard, f.decider.Server, f.began, f.settled):
+				n, _ := twopc.ParseName(f.key)
+				for _, m := range f.members {
+					n.Participant = m.Shard
+					p := place{m.Shard, at.database}
+					names[p] = append(names[p], n.String())
+				}
+			case time.Since(f.settled) < forgetPatience: // else sweeping sees to it
+				k.parts.add(at, f)
+			}
+		}
+	}
+	for at, list := range names {
+		c, err := k.cfg.Dial(ctx, at.shard, at.database)
+		if err != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, c.Interrupt)
+		for batch := range slices.Chunk(list, forgetBatch) {
+			if _, err := c.Exec(twopc.ForgetPartsSQL(batch)); err != nil {
+				break
+			}
+		}
+		stop()
+		c.Terminate()
+	}
 }

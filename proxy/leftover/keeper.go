@@ -42,6 +42,10 @@ type Config struct {
 	Away func(shard string) bool
 	// Kept reports whether no failover of a shard takes back what a server has answered, but not what began it. It may be nil.
 	Kept func(shard, server string, began, answered time.Time) bool
+	// Held reports whether the decision with a key is still needed to find out what a failover has lost. It may be nil.
+	Held func(key string) bool
+	// Harmed is told of a transaction of a database of which a failover has lost a part. It may be nil.
+	Harmed func(database string, f twopc.Fate)
 	// Hung reports whether another proxy stands still although its lease has not run out.
 	Hung func(proxy string) bool
 	// Publish tells all proxies how a pending change has ended. late says that a shard has yet to
@@ -62,6 +66,7 @@ type Keeper struct {
 	cfg     Config
 	hands   hands
 	forgets forgets
+	parts   forgets // decisions that are deleted, and whose parts are not
 	doubts  doubts
 	losses  twopc.Losses
 	// metPrepared and metDecided say since when prepared transactions and decisions are known.
@@ -77,7 +82,7 @@ func New(cfg Config) *Keeper { return &Keeper{cfg: cfg} }
 
 // Resolver returns a resolver for the cluster.
 func (k *Keeper) Resolver() *twopc.Resolver {
-	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept, Left: k.left, Losses: &k.losses}
+	return &twopc.Resolver{Cluster: k.cfg.Snapshot().Cluster, Dial: k.cfg.Dial, Log: k.cfg.Log, StopAt: k.cfg.StopAt, Kept: k.cfg.Kept, Left: k.left, Harmed: k.cfg.Harmed, Losses: &k.losses}
 }
 
 func (k *Keeper) stopAt(p twopc.Point) {
@@ -120,7 +125,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		k.cfg.Follow(last, snap)
 		last = snap
-		once("forget", k.forgetAll)
+		once("forget", func(ctx context.Context) { k.forgetAll(ctx); k.forgetParts(ctx) })
 		now := time.Now()
 		if now.Sub(resolved) >= resolveInterval {
 			resolved = now

@@ -2,6 +2,7 @@ package leftover
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"weft/directory"
@@ -20,8 +21,8 @@ func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 	k.cfg.Guard(ctx, shard, all)
 	var live map[string]bool
 	// others reports whether another proxy that is alive sees to a decision.
-	others := func(proxy string, known time.Duration) bool {
-		if proxy == k.cfg.Proxy || known >= twopc.KeptFor {
+	others := func(proxy string, d *twopc.Decision, known time.Duration) bool {
+		if proxy == k.cfg.Proxy || known >= d.KeptFor() {
 			return false
 		}
 		if live == nil {
@@ -35,9 +36,11 @@ func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
 			keys = append(keys, d.Key)
 			n, ok := twopc.ParseName(d.Key)
-			return !ok || n.Incarnation == k.cfg.Proxy && (k.hands.has(n.Nonce) || k.forgets.has(d.Key)) || others(n.Incarnation, now.Sub(k.metDecided.known(at, d.Key, now))) || d.Announced && k.announced(ctx, d.Key)
+			return !ok || n.Incarnation == k.cfg.Proxy && (k.hands.has(n.Nonce) || k.forgets.has(d.Key)) || k.cfg.Held != nil && k.cfg.Held(d.Key) ||
+				others(n.Incarnation, &d, now.Sub(k.metDecided.known(at, d.Key, now))) || d.Announced && k.announced(ctx, d.Key)
 		})
 		k.metDecided.meet(at, keys, now)
+		err = errors.Join(err, r.SweepParts(ctx, shard, database))
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
 		}
