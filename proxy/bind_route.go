@@ -126,7 +126,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	ps.s.account.noteEnding(ps.s.tx.writer != nil)
 	err = ps.s.commit.mayChain(f)
-	if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
+	if err == nil && ps.s.commit.ends() && commits(string(pl.text)) && (ps.s.tx.decides() || f.Effects&parser.TxBegin == 0) {
 		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsAgreed})
 	}
 	if err == nil {
@@ -259,6 +259,8 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 			return true, ps.bindRefused(portal, name, pl, *tail, err)
 		}
 		err = ps.s.every.beforeEvery(pl)
+	default:
+		err = ps.s.commit.openFor(pl.plan, f)
 	}
 	if err == nil {
 		err = ps.s.route.makeReady(d, pl.plan, pl.text, f, asBind)

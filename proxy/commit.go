@@ -20,6 +20,8 @@ type commit struct {
 
 	// underway: a COMMIT has been sent and not been answered yet.
 	underway bool
+	// idle: the transaction that is under way has written nothing, as its shard says.
+	idle bool
 	// agreement is what the participants have said so far; nil if one shard commits alone.
 	agreement *agreement
 	// plain ends blocks that no shard has to agree on; nil before the first.
@@ -31,7 +33,7 @@ type commit struct {
 func (cm *commit) noteSent(tag string) { cm.underway = tag == "COMMIT" }
 
 // noteEnded notes that the transaction is over and settled, or that its loss has been dealt with.
-func (cm *commit) noteEnded() { cm.underway = false }
+func (cm *commit) noteEnded() { cm.underway, cm.idle = false, false }
 
 // A block that has written on several shards ends the same way on all of them: the decision is
 // entered on one shard, the others prepare, the COMMIT of the deciding shard decides, and the
@@ -91,14 +93,20 @@ func (cm *commit) agree() error {
 	if err := cm.carryNotes(); err != nil {
 		return err
 	}
-	if !cm.s.tx.decides() || cm.s.held.conn == nil || cm.s.held.conn.Status() != wire.TxActive {
+	if !cm.ends() || cm.s.held.conn == nil || cm.s.held.conn.Status() != wire.TxActive {
 		return nil
 	}
 	if err := cm.s.tx.quiesce(); err != nil {
 		return err
 	}
-	if err := cm.s.tx.spare(); err != nil || !cm.s.tx.decides() {
+	if err := cm.s.tx.spare(); err != nil || !cm.ends() {
 		return err
+	}
+	if cm.certain() {
+		if wrote, err := cm.wrote(); err != nil || !wrote {
+			cm.idle = err == nil
+			return err
+		}
 	}
 	a, err := cm.muster()
 	if err != nil {
@@ -108,7 +116,9 @@ func (cm *commit) agree() error {
 		return err
 	}
 	cm.s.srv.left.Take(a.name.Nonce)
-	cm.s.account.runsAs(tally.TwoPhase)
+	if len(a.decision.Members) > 0 {
+		cm.s.account.runsAs(tally.TwoPhase)
+	}
 	cm.s.account.addShards(len(a.decision.Members) + 1)
 	a.began = tally.Now()
 	cm.agreement = a
@@ -128,7 +138,7 @@ func (cm *commit) agree() error {
 // mayLast refuses a transaction of shards that are not as durable as the cluster insists on.
 func (cm *commit) mayLast(a *agreement) error {
 	snap := cm.s.srv.cfg.Snapshot()
-	if !snap.DurabilityEnforced {
+	if !snap.DurabilityEnforced || cm.certain() {
 		return nil
 	}
 	err := cm.s.srv.keeper.durable.Refuse(snap, a.name.Decider)

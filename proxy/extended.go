@@ -399,7 +399,7 @@ func (s *Session) sync(body []byte, n int) error {
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Sync, body)
 	s.client.Consume(n)
-	s.pipe.ops.push(op{kind: opSync})
+	s.pipe.ops.push(op{kind: opSync, void: s.implicit.run == ranNothing})
 	s.pipe.resume()
 	return s.afterQuery(s.pipe.exchange())
 }

@@ -20,8 +20,8 @@ func newLedger(s *Server) *ledger.Ledger {
 }
 
 // reportHarm notes a transaction of which a resolver has found a part missing.
-func (s *Server) reportHarm(database string, f twopc.Fate) {
-	_ = s.keeper.ledger.Report(s.ctx, database, f) // logs its errors
+func (k *keeper) reportHarm(database string, f twopc.Fate) {
+	_ = k.ledger.Report(k.s.ctx, database, f) // logs its errors
 }
 
 // weigh finds out whether a failover of a shard could lose its part of the transaction. Then all participants enter their parts in weft.part.

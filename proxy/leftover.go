@@ -18,7 +18,7 @@ func newLeftover(s *Server) *leftover.Keeper {
 	return leftover.New(leftover.Config{
 		Proxy: s.cfg.Proxy, Log: s.log, Directory: s.cfg.Directory, Snapshot: s.cfg.Snapshot,
 		Dial: s.dialService, StopAt: s.cfg.StopAt, Guarded: s.guarded,
-		Away: s.keeper.seeker.Away, Kept: s.keeper.seeker.Kept, Held: s.keeper.ledger.Holds, Harmed: s.reportHarm, Hung: s.keeper.vigil.Hung, Publish: s.keeper.publishSettled,
+		Away: s.keeper.seeker.Away, Kept: s.keeper.seeker.Kept, Held: s.keeper.ledger.Holds, Harmed: s.keeper.reportHarm, Hung: s.keeper.vigil.Hung, Publish: s.keeper.publishSettled,
 		Follow: s.keeper.leaveVacated, Guard: s.keeper.guard.Look, Refresh: s.keeper.owns.Refresh,
 		CloseIdle: func(now time.Time) { s.service.CloseIdle(now.Add(-serviceIdle)) },
 	})

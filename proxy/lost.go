@@ -251,7 +251,10 @@ func (l *loss) onLost(err error) error {
 // committed.
 func (l *loss) lostCommit(err error) error {
 	a := l.s.commit.agreement
-	if a == nil || !a.Committing() {
+	switch {
+	case a == nil && l.s.commit.changesNothing():
+		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").WithDetail("The transaction had changed nothing.").WithCause(err)
+	case a == nil || !a.Committing():
 		return unknownEnd(err)
 	}
 	l.s.commit.end(a, twopc.Lost)
@@ -322,18 +325,20 @@ func (l *loss) mayHaveWritten(synced bool) bool {
 	if l.s.account.run.simple {
 		return !reads(l.s.account.run.facts)
 	}
-	executes := 0
-	for i := l.s.pipe.ops.head; i < len(l.s.pipe.ops.ops); i++ {
-		o := &l.s.pipe.ops.ops[i]
-		if o.kind != opExecute {
-			continue
-		}
-		if executes++; !reads(o.run.facts) {
+	executes, void := 0, false
+	for i := len(l.s.pipe.ops.ops) - 1; i >= l.s.pipe.ops.head; i-- {
+		switch o := &l.s.pipe.ops.ops[i]; {
+		case o.kind == opSync:
+			void = o.void
+		case o.kind != opExecute:
+		case !reads(o.run.facts):
 			return true
+		default:
+			executes++
 		}
 	}
-	// The statements have been answered, but the end of their transaction has not.
-	return executes == 0
+	// The statements before the first Sync have been answered, but the end of their transaction has not, unless there were none.
+	return executes == 0 && !void
 }
 
 // mayBeThere is the error for a lost backend that may have carried out a write.

@@ -66,6 +66,8 @@ type op struct {
 	// settles: a Sync that weft sends, or a COMMIT in the place of the client's Execute,
 	// whose answer tells how a transaction ended.
 	settles bool
+	// void: a Sync of the client's that follows no Execute.
+	void bool
 	// hidden is how many of the parameters weft has added to the client's.
 	hidden int
 	// stmt is the backend's statement of an opParse.

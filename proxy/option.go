@@ -51,6 +51,8 @@ type options struct {
 	priority namedPriority
 	// single: a transaction may write on one shard only.
 	single bool
+	// certain: a client is told how its transaction ended, whichever server dies.
+	certain bool
 	// coalesce: reads may share an execution with those of other sessions.
 	coalesce bool
 	// away is what is said of reads on standbys.
@@ -124,10 +126,10 @@ func (o *options) set(name, value string) *pgerr.Error {
 		}
 	case "weft.commit":
 		switch strings.ToLower(value) {
-		case "atomic", "single":
-			o.single = strings.EqualFold(value, "single")
+		case "atomic", "single", "certain":
+			o.single, o.certain = strings.EqualFold(value, "single"), strings.EqualFold(value, "certain")
 		default:
-			return invalidOption(name, value).WithHint("Available values: atomic, single.")
+			return invalidOption(name, value).WithHint("Available values: atomic, certain, single.")
 		}
 	case "weft.read":
 		v := strings.ToLower(value)
@@ -230,8 +232,11 @@ func parseBool(value string) (on, ok bool) {
 // texts returns the values as SHOW would show them, by name.
 func (o options) texts() map[string]string {
 	commit := "atomic"
-	if o.single {
+	switch {
+	case o.single:
 		commit = "single"
+	case o.certain:
+		commit = "certain"
 	}
 	serializable, triggers := "refuse", "refuse"
 	if o.perShard {

@@ -165,7 +165,7 @@ func (rt *routing) routedQuery(text []byte, n int) error {
 	f := rt.read(r, text)
 	rt.s.account.nameRun(f, text)
 	rt.s.portals.closeUnnamed()
-	if f.Statements > 1 {
+	if f.Statements > 1 || rt.s.commit.wantsBlock(f) {
 		return rt.s.script.severalQuery(r, text, f, n)
 	}
 	return rt.statementQuery(r, text, f, n)
@@ -226,7 +226,7 @@ func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
 		tag := rt.s.tx.endLocally(text, f)
 		return rt.answerCommand(tag, n)
 	}
-	if commits(string(text)) {
+	if commits(string(text)) && (rt.s.tx.decides() || f.Effects&parser.TxBegin == 0) {
 		if err := rt.s.commit.agree(); err != nil {
 			rt.s.client.Consume(wire.HeaderLen + n)
 			return rt.s.commit.uncommitted(err)

@@ -46,7 +46,7 @@ const passesWhole = parser.Writes | parser.ReadsSequence | parser.AdvancesSequen
 // severalQuery runs a text of several statements; n is the length of the message's body.
 func (k *script) severalQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	whole := f.Effects&^passesWhole == 0 && !k.s.record.suspicious(f) && !k.s.lost.is() && (k.s.held.conn == nil || k.s.held.conn.Status() != wire.TxFailed) &&
-		len(k.s.tx.cursors) == 0 && k.s.record.pins&pinHoldCursor == 0
+		len(k.s.tx.cursors) == 0 && k.s.record.pins&pinHoldCursor == 0 && (!k.s.record.inEffect.certain || k.s.tx.isOpen())
 	tries := f.Effects&parser.Temp != 0 && !k.s.lost.is()
 	if whole || tries {
 		if done, err := k.wholeQuery(r, text, f, n, whole); done {

@@ -133,13 +133,21 @@ func (w *world) must(c *pgx.Conn, sql string) {
 	}
 }
 
-// ask returns a number that a server gives.
-func (w *world) ask(s *pgserver.Server, sql string) (n int) {
+// direct connects to a server.
+func (w *world) direct(s *pgserver.Server) *pgx.Conn {
 	w.Helper()
 	c, err := pgx.Connect(w.within(), s.ConnString("postgres"))
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// ask returns a number that a server gives.
+func (w *world) ask(s *pgserver.Server, sql string) (n int) {
+	w.Helper()
+	c := w.direct(s)
 	defer c.Close(context.Background())
 	if err := c.QueryRow(w.within(), sql).Scan(&n); err != nil {
 		w.Fatalf("%s: %v", sql, err)
