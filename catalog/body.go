@@ -82,6 +82,7 @@ func newVocabulary(sources []*source, relations []*Relation) *vocabulary {
 
 // look reads the body of one function and enters what it finds into the source.
 func (v *vocabulary) look(s *source) {
+	s.function.PLpgSQL = s.language == "plpgsql"
 	switch {
 	case s.aggregate || s.parsed:
 		return

@@ -15,9 +15,8 @@ import (
 // The bodies of DO, functions and procedures may contain DDL. Each command is planned as if it came
 // by itself. If all commands go to every shard, and the rest of the body does the same wherever it
 // runs (control flow, questions to the catalogs, messages), every shard runs the body. If all
-// commands belong to the home shard, the home shard runs the body. A function with both kinds is
-// refused. A DO with both kinds, or one that reads or writes sharded tables, is a program if it is written in PL/pgSQL: weft runs its statements one
-// by one.
+// commands belong to the home shard, the home shard runs the body. A body with both kinds is
+// refused. A body of PL/pgSQL that reads or writes sharded tables, and has no command for every shard, is a program: weft runs its statements one by one.
 
 // do is the route of DO.
 func (re reach) do(n *pg.DoStmt) plan.Route {
@@ -32,11 +31,7 @@ func (re reach) do(n *pg.DoStmt) plan.Route {
 	}
 	node := &pg.Node{Node: &pg.Node_DoStmt{DoStmt: n}}
 	program := strings.EqualFold(language, "plpgsql")
-	if r, ok := re.doCommands(language, node, body); ok && r == plan.Refused && program {
-		// Each command is judged by itself when its turn comes.
-		re.a.out.Route, re.a.out.Refusal, re.a.out.Waits = plan.Home, nil, false
-		return plan.Program
-	} else if ok {
+	if r, ok := re.doCommands(language, node, body); ok {
 		return r
 	}
 	switch r := re.reached(re.a.commands().bodyReach(language, node, body)); {
@@ -81,6 +76,9 @@ func (re reach) doCommands(language string, node *pg.Node, body string) (plan.Ro
 			c.besides("a password that is put together")
 		}
 	}
+	if c.gathers && c.every == "" && strings.EqualFold(language, "plpgsql") {
+		return plan.Program, true
+	}
 	return c.route()
 }
 
@@ -115,6 +113,32 @@ func (re reach) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	return c.route()
 }
 
+// programCall returns the route of a statement that only calls a function or a procedure of PL/pgSQL over sharded tables: weft runs it. It reports
+// false for any other statement.
+func (re reach) programCall(f *pg.FuncCall, kind byte) (plan.Route, bool) {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() || f.AggStar || f.AggDistinct || f.FuncVariadic || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 {
+		return 0, false
+	}
+	names := nameList(f.GetFuncname())
+	list := re.userFunctions(schemaOf(f.GetFuncname()), names[len(names)-1])
+	if len(list) != 1 || !list[0].PLpgSQL || list[0].Kind != kind || re.a.commands().placed(list[0]) != nil {
+		return 0, false
+	}
+	if r := re.reached(&list[0].Reach); r.sharded == "" && r.copied == "" && !r.opaque {
+		return 0, false
+	}
+	for _, arg := range f.Args {
+		parser.Walk(arg, func(m any) bool {
+			if p, ok := m.(*pg.ParamRef); ok && p.Number >= 1 && p.Number <= maxParams {
+				re.a.params.at(int(p.Number)-1).uses++
+			}
+			return true
+		})
+	}
+	re.a.out.Writes, re.a.out.Described = true, true
+	return plan.Program, true
+}
+
 // commandsAll reports whether a function contains commands for other shards than home.
 func (re reach) commandsAll(f *catalog.Function) bool {
 	if re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
@@ -135,7 +159,8 @@ type bodyCommands struct {
 	searchPath          bool       // beside is a SET of search_path
 	refused             *plan.Plan // the plan of a command that is refused
 	change              plan.Change
-	passwords           int // how many commands set a password
+	passwords           int  // how many commands set a password
+	gathers             bool // a command takes rows of several shards
 	seen                []*catalog.Function
 	// mentions are the tables that the function at hand names, in whatever schema.
 	mentions []catalog.Name
@@ -229,6 +254,7 @@ func (c *bodyCommands) command(n *pg.Node, text string) {
 			c.refused = p
 		}
 	case p.Route != plan.Every && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.AnyCopy:
+		c.gathers = true
 		c.refused = &plan.Plan{Refusal: pgerr.New(pgerr.FeatureNotSupported, "%s of rows on several shards cannot be part of %s", firstWords(text), c.what).
 			WithHint("Send it as a statement of its own.")}
 	case p.Route != plan.Every:

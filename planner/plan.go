@@ -173,7 +173,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change, out.Function, out.Across = nil, nil, nil, nil, nil
+		out.Instances, out.Generate, out.Change, out.Function, out.Across, out.Described = nil, nil, nil, nil, nil, false
 		return
 	}
 	if out.Route == plan.Keyed {
@@ -362,6 +362,9 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		}
 		if f, _ := soleCall(n.SelectStmt); f != nil {
 			if r, ok := a.reach().commandCall(f, "SELECT"); ok {
+				return r
+			}
+			if r, ok := a.reach().programCall(f, 'f'); ok {
 				return r
 			}
 		}

@@ -37,6 +37,9 @@ func (cm commands) utility(n any) plan.Route {
 		if r, ok := cm.a.reach().commandCall(n.CallStmt.Funccall, "CALL"); ok {
 			return r
 		}
+		if r, ok := cm.a.reach().programCall(n.CallStmt.Funccall, 'p'); ok {
+			return r
+		}
 		cm.a.top().expression(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: n.CallStmt.Funccall}})
 		cm.a.out.Writes = true
 		return cm.onHome("CALL")
@@ -84,6 +87,10 @@ func (cm commands) nested(n *pg.Node, what string) plan.Route {
 	if r == plan.Call {
 		cm.a.out.Function = nil
 		cm.a.unsupported("Call it as the only item of a SELECT.", "%s cannot be applied to a weft function", what)
+		return plan.Refused
+	}
+	if r == plan.Program {
+		cm.a.unsupported("Send the statement itself.", "%s cannot be applied to a function that touches sharded tables", what)
 		return plan.Refused
 	}
 	if r == plan.Every && cm.a.out.Change != nil && cm.a.out.Change.Body && !cm.a.refused() {

@@ -39,6 +39,9 @@ func parseRecord(s string) ([]Value, error) {
 	}
 }
 
+// FormatRecord writes values as PostgreSQL writes a row.
+func FormatRecord(fields []Value) string { return formatRecord(fields) }
+
 // formatRecord writes a row as record_out does.
 func formatRecord(fields []Value) string {
 	var b strings.Builder

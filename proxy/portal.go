@@ -297,6 +297,9 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 			ps.s.pipe.ops.push(op{kind: opLocal, frame: lp.ridden.Description})
 			return true, nil
 		}
+		if lp.program != nil && lp.program.plan.Described {
+			return true, ps.s.util.programs.describe(lp.program)
+		}
 		pl = lp.plan
 	} else {
 		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.isSkipping() {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/binary"
 
 	"weft/plan"
 	"weft/proxy/routine"
@@ -15,6 +16,17 @@ type boundProgram struct {
 	// oids are the types that the client declared, and tail is the part of its Bind behind the names.
 	oids, tail []byte
 	result     *routine.Result // nil before the first Execute
+	frame      []byte          // the RowDescription, once the portal has been described
+	described  bool
+}
+
+// request is what the client wants to call.
+func (b *boundProgram) request() routine.Request {
+	q := routine.Request{Text: b.text, Bind: b.tail}
+	for oids := b.oids[min(2, len(b.oids)):]; len(oids) >= 4; oids = oids[4:] {
+		q.Types = append(q.Types, binary.BigEndian.Uint32(oids))
+	}
+	return q
 }
 
 // query runs a program for a simple query of n bytes.
@@ -71,9 +83,13 @@ func (pr *programs) tell(r *routine.Result) {
 // run runs a program. free: no block is open but one that weft has opened for the statement. failed is for the client, err ends the
 // session.
 func (pr *programs) run(b *boundProgram, free bool) (result *routine.Result, failed, err error) {
-	free = free || pr.room.MayEnd() && isCall(b.text)
+	free = (free || pr.room.MayEnd() && isCall(b.text)) && (!b.plan.Described || isCall(b.text))
 	failed, err = pr.inside(free, func(ctx context.Context, r *routine.Run) (err error) {
-		result, err = r.Do(ctx, b.text)
+		if b.plan.Described {
+			result, err = r.Call(ctx, b.request())
+		} else {
+			result, err = r.Do(ctx, b.text)
+		}
 		return err
 	})
 	return result, failed, err
@@ -118,5 +134,40 @@ func (pr *programs) execute(b *boundProgram, limit int) error {
 		b.result = result
 	}
 	s.pipe.ops.push(op{kind: opLocal, frame: b.result.Next(limit)})
+	return nil
+}
+
+// describe describes a portal that runs a program and may return rows.
+func (pr *programs) describe(b *boundProgram) error {
+	s := pr.s
+	if err := s.implicit.awaitAnswers(s.flush); err != nil {
+		return s.lost.refuseBoundRead(err)
+	}
+	if s.held.conn != nil && s.held.conn.Status() == wire.TxFailed {
+		s.pipe.unsent.Grow()
+		s.lost.refuseMessage(transactionFailed())
+		return nil
+	}
+	if !b.described {
+		if err := s.implicit.openPipe(); err != nil {
+			return s.lost.refuseBoundRead(err)
+		}
+		failed, err := pr.inside(false, func(_ context.Context, r *routine.Run) (err error) {
+			b.frame, err = r.Describe(b.request())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if failed != nil {
+			return s.lost.refuseBoundRead(failed)
+		}
+		b.described = true
+	}
+	o := op{kind: opLocal, frame: b.frame}
+	if b.frame == nil {
+		o.answer = wire.NoData
+	}
+	s.pipe.ops.push(o)
 	return nil
 }

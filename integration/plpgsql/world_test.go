@@ -70,14 +70,17 @@ func (p *peer) told(r *pgconn.MultiResultReader) string {
 	var b strings.Builder
 	for r.NextResult() {
 		rows := r.ResultReader()
+		var cells strings.Builder
 		for _, f := range rows.FieldDescriptions() {
-			fmt.Fprintf(&b, "%s ", f.Name)
+			fmt.Fprintf(&cells, "%s ", f.Name)
 		}
 		for rows.NextRow() {
-			b.WriteString("(" + shown(rows.Values()) + ") ")
+			cells.WriteString("(" + shown(rows.Values()) + ") ")
 		}
-		tag, _ := rows.Close()
-		b.WriteString(tag.String() + "; ")
+		// PostgreSQL describes the rows of a function before it runs, weft afterwards.
+		if tag, err := rows.Close(); err == nil {
+			b.WriteString(cells.String() + tag.String() + "; ")
+		}
 	}
 	b.WriteString(failure(r.Close()))
 	fmt.Fprintf(&b, " [%c]", p.conn.TxStatus())

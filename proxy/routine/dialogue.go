@@ -77,6 +77,7 @@ func (d *Dialogue) converse(messages []byte, hear func(typ byte, body []byte)) e
 type description struct {
 	params  []uint32
 	columns []program.Column // nil if there are no rows
+	frame   []byte           // the body of the RowDescription
 }
 
 // Prepare implements program.Executor.
@@ -111,11 +112,11 @@ func (d *Dialogue) describe(p *program.Prepared) (out description, err error) {
 		case wire.ParameterDescription:
 			out.params = typesOf(body)
 		case wire.RowDescription:
-			out.columns = Columns(body)
+			out.columns, out.frame = Columns(body), append([]byte(nil), body...)
 		}
 	})
 	if err == nil {
-		d.opened[name] = true
+		d.room.opened[name] = true
 	}
 	return out, err
 }
@@ -143,9 +144,9 @@ func (d *Dialogue) Execute(ctx context.Context, p *program.Prepared, args []prog
 func (d *Dialogue) execute(p *program.Prepared, values []byte, limit int, row func(body []byte)) (tag string, err error) {
 	name, portal := p.Handle.(string), d.room.name("p")
 	var b []byte
-	if !d.opened[name] {
+	if !d.room.opened[name] {
 		b = appendParse(b, name, p.SQL, p.Types)
-		d.opened[name] = true
+		d.room.opened[name] = true
 	}
 	b, at := wire.Begin(b, wire.Bind)
 	b = wire.AppendCString(wire.AppendCString(b, portal), name)
@@ -168,7 +169,7 @@ func (d *Dialogue) execute(p *program.Prepared, values []byte, limit int, row fu
 		}
 	})
 	if err != nil && !parsed {
-		delete(d.opened, name)
+		delete(d.room.opened, name)
 	}
 	if err == nil && (changesNames(p.SQL) || d.room.changed && tag == "ROLLBACK") {
 		d.room.forget()
@@ -205,16 +206,17 @@ var rank = map[string]int{"debug5": -5, "debug4": -4, "debug3": -3, "debug2": -2
 // Row implements program.Output.
 func (d *Dialogue) Row(row []program.Value) error { return d.rows.add(row) }
 
-// close forgets the prepared statements in the session.
+// close forgets the prepared statements in the session, once no run is left that may have them.
 func (d *Dialogue) close() error {
-	if len(d.opened) == 0 {
+	opened := d.room.opened
+	if d.room.depth > 0 || len(opened) == 0 {
 		return nil
 	}
 	var b []byte
-	for name := range d.opened {
+	for name := range opened {
 		b = wire.AppendClose(b, 'S', name)
 	}
-	clear(d.opened)
+	clear(opened)
 	return d.session.Converse(wire.AppendEmpty(b, wire.Sync), func(byte, []byte) {})
 }
 

@@ -1,8 +1,10 @@
 package routine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -78,11 +80,27 @@ func TestPreparedOnce(t *testing.T) {
 	if err != nil || tag != "SELECT 1" || !slices.Equal(row, []program.Value{{Text: "1", Valid: true}, {}}) {
 		t.Errorf("%q %v %v", tag, row, err)
 	}
-	other := &Dialogue{session: s, room: d.room, opened: map[string]bool{}}
-	if _, err := other.Execute(context.Background(), p, nil, 0, nil); err != nil {
+	inner, err := New(s, d.room, Config{})
+	if err == nil {
+		_, err = inner.d.Execute(context.Background(), p, nil, 0, nil)
+	}
+	if err == nil {
+		err = inner.End() // the outer run may need the statement
+	}
+	if err == nil {
+		err = (&Run{d: d}).End()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := New(s, d.room, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.d.Execute(context.Background(), p, nil, 0, nil); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"SELECT 1", "PDS", "BECS", "SELECT 1", "PBECS"}; !slices.Equal(s.sent, want) {
+	if want := []string{"SELECT 1", "PDS", "BECS", "BECS", "CS", "SELECT 1", "PBECS"}; !slices.Equal(s.sent, want) {
 		t.Errorf("sent %q, want %q", s.sent, want)
 	}
 }
@@ -182,5 +200,40 @@ func TestNext(t *testing.T) {
 	}
 	if want := []string{"DDs", "DCSELECT 1", "CSELECT 0"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestSplitBind: the parameters of a Bind and the formats of its rows, and what is cut off is refused.
+func TestSplitBind(t *testing.T) {
+	tail := []byte{0, 1, 0, 1, 0, 2, 0, 0, 0, 1, 'x', 255, 255, 255, 255, 0, 1, 0, 1}
+	values, formats, err := splitBind(tail)
+	if err != nil || len(values) != len(tail)-4 || !slices.Equal(formats, []int16{1}) {
+		t.Errorf("%v %v %v", values, formats, err)
+	}
+	for n := 1; n < len(tail)-2; n++ {
+		if _, _, err := splitBind(tail[:n]); err == nil {
+			t.Errorf("%d bytes are a Bind", n)
+		}
+	}
+	if values, formats, err := splitBind(nil); err != nil || len(values) != 4 || formats != nil {
+		t.Errorf("%v %v %v", values, formats, err)
+	}
+}
+
+// TestReadCall: which routine a statement calls, and with what.
+func TestReadCall(t *testing.T) {
+	for sql, want := range map[string]string{
+		"SELECT f(1, $2 + 1)": "false false . f [1 $2 + 1]", "SELECT * FROM s.f('x') AS y": "false true s f ['x']", "CALL p(NULL)": "true false . p [NULL]",
+	} {
+		c, err := readCall(sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(fmt.Sprint(c.procedure, c.from, " ", cmp.Or(c.schema, "."), " ", c.name, " ", c.args), "  ", " "); got != want {
+			t.Errorf("%s: %q, want %q", sql, got, want)
+		}
+	}
+	if _, err := readCall("SELECT f(a => 1)"); err == nil || pgerr.From(err).Code != pgerr.FeatureNotSupported {
+		t.Errorf("named argument: %v", err)
 	}
 }

@@ -14,7 +14,9 @@ type Room struct {
 	cache    *program.Cache
 	made     map[string]*program.Prepared // by text and types
 	compiled map[string]*program.Program  // by text
-	last     uint64
+	// opened are the names of prepared statements that the session has.
+	opened map[string]bool
+	last   uint64
 	// depth is how many runs are under way, one inside the other. points is how many savepoints they have open.
 	depth, points int
 	// changed says that statements of the present run may have changed what names mean.
@@ -45,6 +47,9 @@ func (r *Room) enter(under string) error {
 	}
 	if r.compiled == nil || r.depth == 0 && len(r.compiled) > most {
 		r.compiled = map[string]*program.Program{}
+	}
+	if r.opened == nil {
+		r.opened = map[string]bool{}
 	}
 	r.depth++
 	return nil

@@ -38,7 +38,7 @@ func New(s Session, room *Room, cfg Config) (*Run, error) {
 	if err := room.enter(cfg.Under); err != nil {
 		return nil, err
 	}
-	r := &Run{d: &Dialogue{session: s, room: room, opened: map[string]bool{}, rows: rows{max: cfg.MaxBytes}}, cfg: cfg, outer: room.loose}
+	r := &Run{d: &Dialogue{session: s, room: room, rows: rows{max: cfg.MaxBytes}}, cfg: cfg, outer: room.loose}
 	room.loose = cfg.Loose
 	return r, nil
 }
