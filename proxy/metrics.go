@@ -81,6 +81,7 @@ var (
 	descPlanBytes  = prometheus.NewDesc("weft_plan_cache_bytes", "Memory of the cache of plans.", nil, nil)
 	descParsed     = prometheus.NewDesc("weft_parse_misses_total", "Texts that had to be parsed.", nil, nil)
 	descTracked    = prometheus.NewDesc("weft_statements_tracked", "Normalised statements in weft.statements.", nil, nil)
+	descStalls     = prometheus.NewDesc("weft_loop_stalls_total", "Times a session was made to leave its loop because it held up the others.", nil, nil)
 	descPanics     = prometheus.NewDesc("weft_panics_total", "Bugs that weft ran into; each has ended a session at most.", nil, nil)
 	descMoveRows   = prometheus.NewDesc("weft_moves_rows_total", "Rows that this proxy has carried to other shards.", nil, nil)
 	descMoveBytes  = prometheus.NewDesc("weft_moves_bytes_total", "Bytes of rows that this proxy has carried to other shards.", nil, nil)
@@ -96,7 +97,7 @@ var (
 func (c *runCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descStatements, descCommits, descGathered, descErrors, descPlans, descPlanMisses, descPlanBytes, descParsed,
-		descTracked, descTrackedOut, descPanics, descMoveRows, descMoveBytes, descMovePauses, descMoveRounds, descHolds, descHeld, descBuckets,
+		descTracked, descTrackedOut, descPanics, descStalls, descMoveRows, descMoveBytes, descMovePauses, descMoveRounds, descHolds, descHeld, descBuckets,
 	} {
 		ch <- d
 	}
@@ -119,6 +120,7 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 	}
 	counter(descPanics, c.srv.panics.count.Load())
+	counter(descStalls, int64(c.srv.register.loops.Stalls()))
 	counter(descPlans, c.m.plans.Read().Sum)
 	counter(descPlanMisses, c.srv.memory.plans.Misses())
 	counter(descParsed, c.srv.memory.texts.Misses())
