@@ -68,6 +68,7 @@ func (l *lab) Start(ctx context.Context) error {
 			targetDirect:    func(context.Context) (target, error) { return l.server, nil },
 			targetPgBouncer: l.startPgBouncer,
 			targetWeft:      func(ctx context.Context) (target, error) { return l.startWeft(ctx, targetWeft, "weft") },
+			targetLoop:      func(ctx context.Context) (target, error) { return l.startWeft(ctx, targetLoop, "weft, loops") },
 			targetCold:      func(ctx context.Context) (target, error) { return l.startWeft(ctx, targetCold, "weft, heat off") },
 			targetBaseline:  l.startBaseline,
 		}[name]

@@ -17,6 +17,7 @@ const (
 	targetWeft      = "weft"
 	targetBaseline  = "baseline"
 	targetCold      = "weft-cold" // weft that samples nothing
+	targetLoop      = "weft-loop" // weft whose sessions run in loops
 
 	modePrepared = "prepared"
 
@@ -110,7 +111,7 @@ func (o options) validate() error {
 	}{
 		{"workloads", o.Workloads, slices.Concat([]string{workloadIdle, workloadStream, workloadCopy}, scatterNames(), workloadNames())},
 		{"modes", o.Modes, []string{"simple", "extended", modePrepared}},
-		{"targets", o.Targets, []string{targetDirect, targetPgBouncer, targetWeft, targetCold, targetBaseline}},
+		{"targets", o.Targets, []string{targetDirect, targetPgBouncer, targetWeft, targetCold, targetLoop, targetBaseline}},
 	} {
 		for _, s := range c.got {
 			if !slices.Contains(c.known, s) {

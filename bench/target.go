@@ -42,7 +42,7 @@ func (t target) in(w workload, mode string) target {
 	if mode == modePrepared && t.prepared != nil {
 		t.endpoint = *t.prepared
 	}
-	if w.Sharded && (t.Name == targetWeft || t.Name == targetCold) {
+	if w.Sharded && (t.Name == targetWeft || t.Name == targetCold || t.Name == targetLoop) {
 		t.Database = shardedDatabase
 	}
 	return t

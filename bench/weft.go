@@ -60,14 +60,13 @@ func (l *lab) startDev(ctx context.Context) error {
 // startWeft runs the proxy that is measured: a second one on the cluster of weft dev, in the production form. Prepared
 // mode with more clients than the pool has connections gets a third one with a larger pool.
 func (l *lab) startWeft(ctx context.Context, name, title string) (target, error) {
-	cold := name == targetCold
-	e, err := l.serve(ctx, name, l.opts.Pool, cold)
+	e, err := l.serve(ctx, name, l.opts.Pool, variants[name])
 	if err != nil {
 		return target{}, err
 	}
 	t := target{Name: name, Title: title, endpoint: e}
 	if clients, ok := l.opts.needsPrepared(); ok && clients > l.opts.Pool {
-		e, err := l.serve(ctx, name+"-prepared", clients, cold)
+		e, err := l.serve(ctx, name+"-prepared", clients, variants[name])
 		if err != nil {
 			return target{}, err
 		}
@@ -80,8 +79,14 @@ func (l *lab) startWeft(ctx context.Context, name, title string) (target, error)
 	return t, nil
 }
 
-// serve starts one `weft serve`; name is also that of its log and its configuration. A cold one samples nothing.
-func (l *lab) serve(ctx context.Context, name string, pool int, cold bool) (endpoint, error) {
+// variants say how the configurations of targets differ from that of weft.
+var variants = map[string]func(*config.Config){
+	targetCold: func(c *config.Config) { c.Heat.Samples = 0 },
+	targetLoop: func(c *config.Config) { c.Loop = config.LoopAuto },
+}
+
+// serve starts one `weft serve`; name is also that of its log and its configuration. vary changes the configuration, and may be nil.
+func (l *lab) serve(ctx context.Context, name string, pool int, vary func(*config.Config)) (endpoint, error) {
 	listen, err := freeAddr()
 	if err != nil {
 		return endpoint{}, err
@@ -91,7 +96,7 @@ func (l *lab) serve(ctx context.Context, name string, pool int, cold bool) (endp
 		return endpoint{}, err
 	}
 	file := filepath.Join(l.dir, name+".yaml")
-	if err := l.writeConfig(file, listen, web, pool, cold); err != nil {
+	if err := l.writeConfig(file, listen, web, pool, vary); err != nil {
 		return endpoint{}, err
 	}
 	p, err := l.spawn(name, false, l.opts.WeftBin, "serve", "-c", file)
@@ -108,7 +113,7 @@ func (l *lab) serve(ctx context.Context, name string, pool int, cold bool) (endp
 }
 
 // writeConfig writes the configuration that weft dev left for further proxies, with addresses and a pool of its own.
-func (l *lab) writeConfig(file, listen, web string, pool int, cold bool) error {
+func (l *lab) writeConfig(file, listen, web string, pool int, vary func(*config.Config)) error {
 	cfg, err := config.Load(filepath.Join(l.devDir(), "weft.yaml"))
 	if err != nil {
 		return err
@@ -117,8 +122,8 @@ func (l *lab) writeConfig(file, listen, web string, pool int, cold bool) error {
 	cfg.HTTP = config.HTTP{Listen: web, Pprof: true, Users: []config.HTTPUser{{Name: profiler, Password: profiler}}}
 	cfg.Pool.MaxPerShard, cfg.Pool.MaxPerUser = pool, pool // pgbench is one user, and would wait for itself
 	cfg.Pool.IdleTimeout = idleTimeout
-	if cold {
-		cfg.Heat.Samples = 0
+	if vary != nil {
+		vary(&cfg)
 	}
 	text, err := cfg.Marshal()
 	if err != nil {
