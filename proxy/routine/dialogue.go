@@ -31,10 +31,8 @@ type Session interface {
 
 // Dialogue runs the statements of a program in a session.
 type Dialogue struct {
-	session Session
-	room    *Room
-	// opened are the names of prepared statements that the session knows.
-	opened   map[string]bool
+	session  Session
+	room     *Room
 	points   []point
 	level    string // client_min_messages
 	readOnly bool   // the program is a function that is not volatile
