@@ -337,8 +337,8 @@ func (l *loss) mayHaveWritten(synced bool) bool {
 			executes++
 		}
 	}
-	// The statements before the first Sync have been answered, but the end of their transaction has not, unless there were none.
-	return executes == 0 && !void
+	// Statements before the first Sync have been answered, but the end of their transaction has not.
+	return l.retry.wrote || executes == 0 && !void
 }
 
 // mayBeThere is the error for a lost backend that may have carried out a write.

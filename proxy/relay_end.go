@@ -13,7 +13,7 @@ import (
 // CommandComplete as it is.
 func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	if visible {
-		p.s.lost.retry.complete()
+		p.s.lost.retry.complete(o)
 		p.s.tx.tried(true)
 		p.s.account.run.rows += rowsOf(body)
 	}

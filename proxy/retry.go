@@ -27,8 +27,10 @@ type retry struct {
 	// writes says that one of the statements may change something, loose that the server may commit in the middle of one,
 	// and completed that one has been completed.
 	writes, loose, completed bool
-	tries                    uint8
-	shard                    string // that was lost
+	// wrote says that a statement which may change something was completed since the last Sync was answered.
+	wrote bool
+	tries uint8
+	shard string // that was lost
 }
 
 // mostRepeats is how often messages are handled again: a query that brings its server down must not do so for ever.
@@ -48,7 +50,7 @@ func (r *retry) begin() {
 }
 
 // end notes that the messages have been answered.
-func (r *retry) end() { r.within = false }
+func (r *retry) end() { r.within, r.wrote = false, false }
 
 // saw notes a statement that is about to be executed.
 func (r *retry) saw(f *parser.Facts) {
@@ -57,8 +59,13 @@ func (r *retry) saw(f *parser.Facts) {
 	r.loose = r.loose || f == nil || !f.Whole
 }
 
-// complete notes that a shard has completed a statement.
-func (r *retry) complete() { r.completed = true }
+// complete notes that a shard has completed the statement of an op.
+func (r *retry) complete(o *op) {
+	r.completed = true
+	if f := o.run.facts; o.kind == opExecute && (f == nil || !f.Reads) {
+		r.wrote = true
+	}
+}
 
 // takes reports whether the messages will be handled again, because err says that a shard was lost under them. alone says that no
 // other shard was asked.
