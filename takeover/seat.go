@@ -216,16 +216,17 @@ func (s *Seat) Serve(ctx context.Context, g Giver) error {
 		}
 		wg.Go(s.cfg.Guard("takeover", func() {
 			defer c.Close()
-			defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-			if err := s.give(ctx, c, g); err != nil && ctx.Err() == nil {
+			hold := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+			defer hold()
+			if err := s.give(ctx, c, g, hold); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("a takeover did not take place: this process serves on", "err", err)
 			}
 		}))
 	}
 }
 
-// give has the old process's half of the dialogue.
-func (s *Seat) give(ctx context.Context, c *net.UnixConn, g Giver) error {
+// give has the old process's half of the dialogue. hold keeps the end of Serve from ending the dialogue.
+func (s *Seat) give(ctx context.Context, c *net.UnixConn, g Giver, hold func() bool) error {
 	within(c, answerWithin)
 	if err := checkPeer(c); err != nil {
 		return err
@@ -269,6 +270,7 @@ func (s *Seat) give(ctx context.Context, c *net.UnixConn, g Giver) error {
 	s.handed = true
 	s.mu.Unlock()
 	g.Yield(hello.PID)
+	hold()
 	_ = s.control.Close() // Serve ends
 	_ = s.lock.Close()    // the new process has it too
 	within(c, answerWithin)
