@@ -42,9 +42,10 @@ type Binder struct {
 
 	shards  collection
 	missing []Missing
-	buckets int  // buckets of ranges looked at so far
-	last    int  // what routed ids of the row placed last name
-	every   bool // an instance may be on all shards that have rows of its table
+	spelled []byte // memory of spell
+	buckets int    // buckets of ranges looked at so far
+	last    int    // what routed ids of the row placed last name
+	every   bool   // an instance may be on all shards that have rows of its table
 
 	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
 	Noting  bool

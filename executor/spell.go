@@ -104,10 +104,9 @@ func readRow(text string) ([]field, error) {
 	return append(out, field{b.String(), null}), nil
 }
 
-// spelling spells a key so that different keys have different spellings. That of one column is its value.
-func spelling(v vindex.Vindex, keys []datum.Key) []byte {
+// appendSpelling spells a key so that different keys have different spellings. That of one column is its value.
+func appendSpelling(out []byte, v vindex.Vindex, keys []datum.Key) []byte {
 	const null = 0xff // begins no text
-	var out []byte
 	columns := v.Columns()
 	for i, k := range keys {
 		if i > 0 {

@@ -36,12 +36,12 @@ func (b *Binder) use(in *plan.Instance, bucket int, id uint64, keys []datum.Key)
 	}
 	if l := b.args.Limits; l != nil {
 		if named := l.Named(b.args.Database, in.Table.Colocation, id); len(named) > 0 {
-			b.limited |= l.Spelled(named, spelling(in.Table.Vindex, keys))
+			b.limited |= l.Spelled(named, b.spell(in, keys))
 		}
 	}
 	if t := b.args.Hot; t != nil && b.hot == nil {
 		if named := t.Named(b.args.Database, in.Table.Colocation, id); len(named) > 0 {
-			b.hot = queue.Spelled(named, spelling(in.Table.Vindex, keys))
+			b.hot = queue.Spelled(named, b.spell(in, keys))
 		}
 	}
 	if b.args.Watch == nil {
@@ -50,6 +50,12 @@ func (b *Binder) use(in *plan.Instance, bucket int, id uint64, keys []datum.Key)
 	if w := b.args.Watch.Find(b.args.Database, in.Table.Colocation, id); w != nil {
 		w.Tell(shown(in, keys))
 	}
+}
+
+// spell spells a key into memory that the next call uses again.
+func (b *Binder) spell(in *plan.Instance, keys []datum.Key) []byte {
+	b.spelled = appendSpelling(b.spelled[:0], in.Table.Vindex, keys)
+	return b.spelled
 }
 
 // Limited returns the limits of Args.Limits that concern what the last Bind or BindPiece went by.
@@ -63,10 +69,10 @@ func NameKey(v vindex.Vindex, keys []datum.Key) (id uint64, spelled []byte, err 
 	switch v := v.(type) {
 	case vindex.Lookup:
 		r, err := v.Request(keys, nil)
-		return hash(r.Key), spelling(v, keys), err
+		return hash(r.Key), appendSpelling(nil, v, keys), err
 	case vindex.Computed:
 		at, err := v.ID(keys)
-		return vindex.Named(v, at, keys), spelling(v, keys), err
+		return vindex.Named(v, at, keys), appendSpelling(nil, v, keys), err
 	}
 	return 0, nil, fmt.Errorf("vindex %s can neither be computed nor looked up", v.Kind())
 }

@@ -178,7 +178,7 @@ func TestReadKey(t *testing.T) {
 			t.Errorf("%s: %s", c.text, got)
 		}
 		again, err := ReadKey(c.v, c.shown)
-		if err != nil || string(spelling(c.v, again)) != string(spelling(c.v, keys)) {
+		if err != nil || string(appendSpelling(nil, c.v, again)) != string(appendSpelling(nil, c.v, keys)) {
 			t.Errorf("%s: %v, %v", c.shown, again, err)
 		}
 	}
