@@ -226,8 +226,12 @@ func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
 		tag := rt.s.tx.endLocally(text, f)
 		return rt.answerCommand(tag, n)
 	}
-	if commits(string(text)) && (rt.s.tx.decides() || f.Effects&parser.TxBegin == 0) {
-		if err := rt.s.commit.agree(); err != nil {
+	if commits(string(text)) {
+		agree := rt.s.commit.agree
+		if f.Effects&parser.TxBegin != 0 && !rt.s.tx.decides() {
+			agree = rt.s.commit.carryNotes // the transaction that follows is open when COMMIT is answered: its end cannot be looked up
+		}
+		if err := agree(); err != nil {
 			rt.s.client.Consume(wire.HeaderLen + n)
 			return rt.s.commit.uncommitted(err)
 		}

@@ -46,7 +46,7 @@ func (k *keying) lock(mode string, tables []catalog.Name) error {
 	for end := time.Now().Add(most); ; {
 		err := k.s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, min(most, once).Milliseconds())), "LOCK TABLE "+strings.Join(names, ", ")+" IN "+mode+" MODE")
 		var e *pgerr.Error
-		if err == nil || !errors.As(err, &e) || e.Code != pgerr.LockNotAvailable {
+		if err == nil || !errors.As(err, &e) || e.Code != pgerr.LockNotAvailable && e.Code != pgerr.DeadlockDetected {
 			return err
 		}
 		if !time.Now().Before(end) {

@@ -56,9 +56,9 @@ func TestKilled(t *testing.T) {
 	}
 	t.Logf("compared under load: %s", time.Since(began).Round(time.Millisecond))
 	for _, point := range []string{"import-read-only", "import-reached", "import-settled", "import-compared", "import-finishing", "import-cleaned"} {
-		w.killed(point, "cutover", "--max-pause", "60s", "--max-lag", "60s", "--rows")
+		w.killed(point, "cutover", "--max-pause", "180s", "--max-lag", "60s", "--rows")
 	}
-	w.importing(0, "cutover", "--max-pause", "60s")
+	w.importing(0, "cutover", "--max-pause", "180s")
 	if w.wait(p); p.cmd.ProcessState.ExitCode() != 0 {
 		t.Errorf("start ended with %v:\n%s", p.err, p.out.String())
 	}
@@ -99,7 +99,7 @@ func TestGivesBack(t *testing.T) {
 	w.follows(p)
 	// Somebody writes to weft before his time.
 	w.must(into, "insert into wiped values (-5, 'too early')")
-	if out := w.importing(1, "cutover", "--max-pause", "60s"); !strings.Contains(out, "public.wiped differs: 50 rows in the source, 51 in weft") {
+	if out := w.importing(1, "cutover", "--max-pause", "180s"); !strings.Contains(out, "public.wiped differs: 50 rows in the source, 51 in weft") {
 		t.Errorf("cutover:\n%s", out)
 	}
 	from = w.dial(w.fromURL()) // the other one was ended

@@ -283,8 +283,11 @@ func TestLookupsAreWeftsAlone(t *testing.T) {
 			`weft."users_email:fill"('users', true)`, `weft.drain(10, '')`, `weft.drain(10, NULL)`, `weft.lookup_follow('{"do":"anew","name":"users_email","table":"public.users"}', '')`,
 			`weft.prove('drain', '')`, `weft.lookup_make('users_email')`, `weft.lookup_functions('users_email')`, `weft.lookup_drop('users_email')`,
 		} {
-			if got := c.say("DO $$ BEGIN PERFORM " + call + "; END $$"); got != "42501" && got != "0A000" {
-				t.Errorf("%s: %s", call, got)
+			// weft runs the block, and has no function of such a name for clients: 42883, as for a SELECT of it.
+			for _, sql := range []string{"DO $$ BEGIN PERFORM " + call + "; END $$", "SELECT " + call} {
+				if got := c.say(sql); got != "42501" && got != "0A000" && got != "42883" {
+					t.Errorf("%s: %s", sql, got)
+				}
 			}
 		}
 		for i := range world.target.Shards() {
