@@ -57,11 +57,11 @@ var layers = [][]string{
 	{"pgserver"},
 	{"heat/queue"},
 	{"heat/verdict", "heat/trend", "heat/throttle", "heat/ferry", "heat/limit"},
-	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording", "checkup", "takeover", "loop"},
+	{"pgerr", "quote", "memo", "tally", "span", "rebalance", "heat", "recording", "checkup", "takeover", "loop", "program/progtest"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise", "survey", "checkup", "program"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise", "survey", "checkup", "program", "program/progtest"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

@@ -15,6 +15,7 @@ import (
 	"weft/pgerr"
 	"weft/pgserver"
 	"weft/pgserver/pgtest"
+	"weft/program/progtest"
 )
 
 // connection runs SQL for a program on one connection, without weft.
@@ -319,17 +320,4 @@ func (c *connection) ours(ctx context.Context, create string, args []Value, cach
 }
 
 // tables are those that the programs of the tests use.
-const tables = `
-CREATE TABLE t (a int, b text, c numeric(6,2));
-INSERT INTO t VALUES (1, 'one', 1.5), (2, 'two', NULL), (3, NULL, 3.25);
-CREATE TABLE u (id int PRIMARY KEY, v varchar(5));
-INSERT INTO u VALUES (1, 'x'), (2, 'y');
-CREATE DOMAIN small AS int CHECK (VALUE < 10);
-CREATE DOMAIN full_text AS text NOT NULL;
-CREATE DOMAIN short AS varchar(3);
-CREATE TYPE pair AS (x int, y text);
-CREATE TYPE mood AS ENUM ('sad', 'happy');
-CREATE PROCEDURE bump(INOUT n int, INOUT s text) LANGUAGE plpgsql AS 'BEGIN n := n + 1; s := s || n; END';
-CREATE PROCEDURE half(n int, OUT s text) LANGUAGE plpgsql AS 'BEGIN s := n / 2; END';
-CREATE FUNCTION noisy(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''noisy %'', n; RETURN n; END';
-`
+const tables = progtest.Tables + progtest.Rows + progtest.Types
