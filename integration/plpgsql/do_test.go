@@ -50,8 +50,11 @@ END $$`},
 		"no commit in a block":  {"BEGIN", `DO $$ BEGIN INSERT INTO t VALUES (96, 'c', 1); COMMIT; END $$`, "COMMIT"},
 		"temporary table":       {`DO $$ DECLARE n int; BEGIN CREATE TEMP TABLE tt AS SELECT a FROM t; SELECT sum(a) INTO n FROM tt; RAISE NOTICE '%', n; DROP TABLE tt; END $$`},
 		"syntax":                {`DO $$ BEGIN SELEC 1 FROM t; END $$`},
-		"conflict":              {`DO $$ DECLARE a int := 3; BEGIN PERFORM * FROM t WHERE a = 3; END $$`},
-		"caught deadline": {"SET statement_timeout = '300ms'", `DO $$ BEGIN BEGIN PERFORM pg_sleep(5), count(*) FROM t; EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught'; END;
+		"a value that never fits": {`DO $$ DECLARE n int; w text := 'w'; BEGIN UPDATE t SET b = 'x' WHERE a < 4;
+  FOR i IN 1..3 LOOP BEGIN n := w; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', SQLSTATE, SQLERRM; END; END LOOP; END $$`},
+		"deallocate all": {`DO $$ DECLARE n int; BEGIN FOR i IN 1..3 LOOP SELECT count(*) INTO n FROM t WHERE a > i; RAISE NOTICE '%', n; EXECUTE 'DEALLOCATE ALL'; END LOOP; END $$`},
+		"conflict":       {`DO $$ DECLARE a int := 3; BEGIN PERFORM * FROM t WHERE a = 3; END $$`},
+		"caught deadline": {"SET statement_timeout = '2s'", `DO $$ BEGIN BEGIN PERFORM pg_sleep(60), count(*) FROM t; EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught'; END;
   UPDATE t SET b = 'late' WHERE a IN (1, 2, 3); END $$`, "RESET statement_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -107,15 +107,14 @@ func (d *Dialogue) describe(p *program.Prepared) (out description, err error) {
 	b := wire.AppendDescribe(appendParse(nil, name, p.SQL, p.Types), 'S', name)
 	err = d.converse(b, func(typ byte, body []byte) {
 		switch typ {
+		case wire.ParseComplete:
+			d.room.opened[name] = true
 		case wire.ParameterDescription:
 			out.params = typesOf(body)
 		case wire.RowDescription:
 			out.columns, out.frame = Columns(body), append([]byte(nil), body...)
 		}
 	})
-	if err == nil {
-		d.room.opened[name] = true
-	}
 	return out, err
 }
 
@@ -144,7 +143,6 @@ func (d *Dialogue) execute(p *program.Prepared, values []byte, limit int, row fu
 	var b []byte
 	if !d.room.opened[name] {
 		b = appendParse(b, name, p.SQL, p.Types)
-		d.room.opened[name] = true
 	}
 	b, at := wire.Begin(b, wire.Bind)
 	b = wire.AppendCString(wire.AppendCString(b, portal), name)
@@ -152,11 +150,10 @@ func (d *Dialogue) execute(p *program.Prepared, values []byte, limit int, row fu
 	b, at = wire.Begin(b, wire.Execute)
 	b = wire.End(binary.BigEndian.AppendUint32(wire.AppendCString(b, portal), uint32(limit)), at)
 	b = wire.AppendClose(b, 'P', portal)
-	parsed := false
 	err = d.converse(b, func(typ byte, body []byte) {
 		switch typ {
-		case wire.ParseComplete, wire.BindComplete:
-			parsed = true
+		case wire.ParseComplete:
+			d.room.opened[name] = true // also if Bind fails, as it does where a value does not fit
 		case wire.DataRow:
 			if row != nil {
 				row(body)
@@ -166,8 +163,8 @@ func (d *Dialogue) execute(p *program.Prepared, values []byte, limit int, row fu
 			tag = string(text)
 		}
 	})
-	if err != nil && !parsed {
-		delete(d.room.opened, name)
+	if err == nil && firstWord(p.SQL) == "DEALLOCATE" {
+		clear(d.room.opened)
 	}
 	if err == nil && (changesNames(p.SQL) || d.room.changed && tag == "ROLLBACK") {
 		d.room.forget()

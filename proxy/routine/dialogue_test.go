@@ -14,7 +14,7 @@ import (
 	"weft/wire"
 )
 
-// scripted is a session that answers from a list, and notes what it was sent.
+// scripted is a session that answers from a list, at its end with ParseComplete, and notes what it was sent.
 type scripted struct {
 	answers [][]byte
 	sent    []string
@@ -35,6 +35,9 @@ func (s *scripted) Converse(messages []byte, hear func(typ byte, body []byte)) e
 	}
 	s.sent = append(s.sent, string(types))
 	if len(s.answers) == 0 {
+		if types[0] == wire.Parse {
+			hear(wire.ParseComplete, nil)
+		}
 		return nil
 	}
 	for b := s.answers[0]; len(b) > 0; {
@@ -101,6 +104,25 @@ func TestPreparedOnce(t *testing.T) {
 		t.Error(err)
 	}
 	if want := []string{"SELECT 1", "PDS", "BECS", "BECS", "CS", "SELECT 1", "PBECS"}; !slices.Equal(s.sent, want) {
+		t.Errorf("sent %q, want %q", s.sent, want)
+	}
+}
+
+// TestBindFails: a statement whose values do not fit is still prepared, and DEALLOCATE ALL takes it away.
+func TestBindFails(t *testing.T) {
+	unfit := wire.AppendError(nil, pgerr.New("22P02", "no number"))
+	parsed := wire.AppendEmpty(nil, wire.ParseComplete)
+	s := &scripted{answers: [][]byte{append(slices.Clone(parsed), unfit...), unfit, wire.AppendCommandComplete(nil, "SELECT 1"), parsed}}
+	d := newDialogue(t, s)
+	p := &program.Prepared{SQL: "SELECT $1", Handle: "p"}
+	for range 3 {
+		_, _ = d.Execute(context.Background(), p, nil, 0, nil)
+	}
+	if err := d.run("DEALLOCATE ALL"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = d.Execute(context.Background(), p, nil, 0, nil)
+	if want := []string{"SELECT $1", "PBECS", "BECS", "BECS", "DEALLOCATE ALL", "PBECS", "SELECT $1", "PBECS"}; !slices.Equal(s.sent, want) {
 		t.Errorf("sent %q, want %q", s.sent, want)
 	}
 }
