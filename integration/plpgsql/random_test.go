@@ -1,0 +1,282 @@
+package plpgsql
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/integration/harness"
+	"weft/program/progtest"
+)
+
+var (
+	forFlag   = flag.Duration("for", 0, "how long TestRandom runs programs; 0: 60 of them")
+	seedFlag  = flag.Uint64("seed", 1, "the first program of TestRandom")
+	countFlag = flag.Int("programs", 60, "how many programs TestRandom runs")
+	showFlag  = flag.Int("show", 3, "how many differences TestRandom shows")
+)
+
+// more are statements over a reference table and a home table, and some whose rows change shards or come from two tables.
+var more = []string{
+	"INSERT INTO ref VALUES (i, s) ON CONFLICT (id) DO NOTHING",
+	"UPDATE ref SET name = s WHERE id = 1",
+	"SELECT name INTO s FROM ref WHERE id = i",
+	"SELECT t.b, ref.name INTO s, v FROM t JOIN ref ON ref.id = t.a ORDER BY t.a, t.b, t.c, ref.name LIMIT 1",
+	"INSERT INTO home VALUES (j, s)",
+	"SELECT count(*), max(note) INTO j, s FROM home",
+	"SELECT count(*), max(u.v) INTO j, s FROM t JOIN u ON u.id = t.a",
+	"UPDATE t SET a = a + 10 WHERE a = i",
+	"INSERT INTO t VALUES (i, 'a', 1), (i + 1, 'b', 2), (i + 2, 'c', 3)",
+	"DELETE FROM t USING u WHERE u.id = t.a AND u.v = 'y'",
+	"UPDATE u SET v = v || '!'",
+	"INSERT INTO u SELECT a + 20, b FROM t WHERE a < 3",
+	"PERFORM 1 FROM t WHERE a = i FOR UPDATE",
+	"WITH gone AS (DELETE FROM u WHERE id = j RETURNING id) SELECT count(*) INTO k FROM gone",
+}
+
+// attempt is a random program, and how it is called.
+type attempt struct {
+	seed   uint64
+	body   string
+	create string // nothing for a DO
+	call   string
+	// block: the client has a transaction open.
+	block bool
+}
+
+// newAttempt makes the program of a seed.
+func newAttempt(seed uint64) attempt {
+	shape := progtest.Shape{More: more}
+	a := attempt{seed: seed, block: seed%4 != 0}
+	kind := seed % 6
+	switch kind {
+	case 1:
+		shape.Set = true
+	case 2:
+		shape.Scalar, shape.Given = true, true
+	case 3:
+		shape.Set, shape.Given = true, true
+	case 4:
+		shape.Given, shape.Ends = true, !a.block
+	default:
+		shape.Ends = !a.block
+	}
+	a.body = progtest.Body(seed, shape)
+	as := " LANGUAGE plpgsql AS $body$" + a.body + "$body$"
+	switch kind {
+	case 1:
+		a.create, a.call = "CREATE FUNCTION f() RETURNS SETOF int"+as, "SELECT * FROM f()"
+	case 2:
+		a.create, a.call = "CREATE FUNCTION f(given_i int, given_s text DEFAULT 'def') RETURNS int"+as, "SELECT f(3)"
+	case 3:
+		a.create, a.call = "CREATE FUNCTION f(given_i int, given_s text) RETURNS SETOF int"+as, "SELECT f(1 + 1, 'two')"
+	case 4:
+		a.create, a.call = "CREATE PROCEDURE f(given_i int, INOUT given_s text)"+as, "CALL f(4, 'four')"
+	default:
+		a.call = "DO $body$" + a.body + "$body$"
+	}
+	return a
+}
+
+// outcome is what a client sees of a program, and what the program leaves behind.
+type outcome struct {
+	rows    []string
+	notices []string
+	err     *pgconn.PgError
+	tables  string
+}
+
+// try runs a program on one of the servers, and takes back what it has done.
+func (p *peer) try(t *testing.T, a attempt) (o outcome) {
+	t.Helper()
+	must := func(sql string) string {
+		got := p.simple(sql)
+		if !strings.Contains(got, "<nil>") {
+			t.Fatalf("seed %d: %s: %s", a.seed, sql, got)
+		}
+		return got
+	}
+	if a.create != "" {
+		if got := p.simple(a.create); !strings.Contains(got, "<nil>") {
+			return outcome{rows: []string{got}}
+		}
+	}
+	if a.block {
+		must("BEGIN")
+		must("SAVEPOINT before")
+	}
+	ctx, stop := patience()
+	defer stop()
+	results, err := p.conn.Exec(ctx, a.call).ReadAll()
+	if err != nil && !errors.As(err, &o.err) {
+		t.Fatalf("seed %d: %v\n%s", a.seed, err, a.body)
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			continue // rows that come before an error are nobody's
+		}
+		for _, row := range r.Rows {
+			o.rows = append(o.rows, shown(row))
+		}
+		o.rows = append(o.rows, r.CommandTag.String())
+	}
+	o.notices, p.notices = p.notices, nil
+	if a.block && o.err != nil {
+		must("ROLLBACK TO before")
+	}
+	for _, sql := range []string{
+		"SELECT * FROM t ORDER BY 1, 2, 3", "SELECT * FROM u ORDER BY 1", "SELECT * FROM ref ORDER BY 1", "SELECT * FROM home ORDER BY 1, 2",
+	} {
+		rows, _, _ := strings.Cut(must(sql), "<nil>") // what follows is whether a transaction is open
+		o.tables += rows + "\n"
+	}
+	if a.block {
+		must("ROLLBACK")
+	}
+	switch {
+	case strings.HasPrefix(a.create, "CREATE FUNCTION"):
+		must("DROP FUNCTION f")
+	case a.create != "":
+		must("DROP PROCEDURE f")
+	}
+	p.notices = nil
+	return o
+}
+
+// refused reports whether weft did not run the program to its end, and says so.
+func (o outcome) refused() bool {
+	return o.err != nil && o.err.Code == "0A000" && o.err.Routine == "" && o.err.Hint != ""
+}
+
+// failure is what is compared of the error.
+func (o outcome) failure() string {
+	if o.err == nil {
+		return ""
+	}
+	return failure(o.err)
+}
+
+// differ says what is not alike, or nothing.
+func (a attempt) differ(want, got outcome, pristine string) string {
+	for i, n := range want.notices {
+		want.notices[i] = unnamed.ReplaceAllString(n, "<unnamed portal>")
+	}
+	for i, n := range got.notices {
+		got.notices[i] = unnamed.ReplaceAllString(n, "<unnamed portal>")
+	}
+	contexts := slices.Clone(want.notices)
+	if want.err != nil {
+		contexts = append(contexts, want.err.Where)
+	}
+	if progtest.StaleLine(a.body, contexts...) {
+		for _, o := range []outcome{want, got} {
+			for i, n := range o.notices {
+				o.notices[i] = progtest.WithoutLines(n)
+			}
+			if o.err != nil {
+				o.err.Where = progtest.WithoutLines(o.err.Where)
+			}
+		}
+	}
+	if got.refused() {
+		if len(got.notices) > len(want.notices) || !slices.Equal(got.notices, want.notices[:len(got.notices)]) {
+			return "before the refusal: " + firstDifferent(got.notices, want.notices) + "\n" + got.failure()
+		}
+		if got.tables != pristine && !strings.Contains(a.body, "COMMIT") {
+			return "the refused program has left\n" + got.tables
+		}
+		return ""
+	}
+	var b strings.Builder
+	if !slices.Equal(want.notices, got.notices) {
+		b.WriteString("notices: " + firstDifferent(got.notices, want.notices) + "\n")
+	}
+	if !slices.Equal(want.rows, got.rows) {
+		b.WriteString("rows: " + firstDifferent(got.rows, want.rows) + "\n")
+	}
+	if x, y := want.failure(), got.failure(); x != y {
+		fmt.Fprintf(&b, "PostgreSQL: %s\nweft:       %s\n", x, y)
+	}
+	if want.tables != got.tables {
+		fmt.Fprintf(&b, "PostgreSQL: %s\nweft:       %s\n", want.tables, got.tables)
+	}
+	return b.String()
+}
+
+func firstDifferent(got, want []string) string {
+	at := func(list []string, i int) string {
+		if i < len(list) {
+			return list[i]
+		}
+		return "nothing"
+	}
+	for i := range max(len(got), len(want)) {
+		if at(got, i) != at(want, i) {
+			return fmt.Sprintf("%d\nPostgreSQL: %s\nweft:       %s", i, at(want, i), at(got, i))
+		}
+	}
+	return ""
+}
+
+// randomData fills the tables of TestRandom.
+var randomData = []string{
+	"DELETE FROM t", "DELETE FROM u", "DELETE FROM ref", "DELETE FROM home",
+	"INSERT INTO t VALUES (1, 'one', 1.5), (2, 'two', NULL), (3, NULL, 3.25), (4, 'four', 4), (6, 'six', 0.5), (7, 'seven', 7)",
+	"INSERT INTO u VALUES (1, 'x'), (2, 'y'), (5, 'z'), (7, NULL)",
+	"INSERT INTO ref VALUES (1, 'r1'), (2, 'r2')",
+	"INSERT INTO home VALUES (1, 'home')",
+}
+
+// TestRandom runs random programs over sharded tables. weft does with them what one PostgreSQL does, or refuses.
+func TestRandom(t *testing.T) {
+	const database = "plpgsql_random"
+	harness.Weft(t).CreateDatabase(t, database)
+	harness.Postgres(t).CreateDatabase(t, database)
+	w := &world{connect(t, harness.Postgres(t), database), connect(t, harness.Weft(t), database), database}
+	w.both(t, progtest.Tables+"CREATE TABLE ref (id int PRIMARY KEY, name text); CREATE TABLE home (id int, note text);"+progtest.Types)
+	for _, sql := range []string{"SELECT weft.shard_table('t', 'a')", "SELECT weft.shard_table('u', 'id')", "SELECT weft.reference_table('ref')"} {
+		if got := w.weft.simple(sql); !strings.Contains(got, "<nil>") {
+			t.Fatalf("%s: %s", sql, got)
+		}
+	}
+	w.both(t, "SET statement_timeout = '60s'")
+	ran, failed, different, refused := 0, 0, 0, map[string]int{}
+	pristine, now := "", [2]string{}
+	for end, seed := time.Now().Add(*forFlag), *seedFlag; time.Now().Before(end) || *forFlag == 0 && ran < *countFlag; seed++ {
+		if now[0] != pristine || now[1] != pristine || pristine == "" {
+			for _, sql := range randomData {
+				w.both(t, sql)
+			}
+			pristine = w.weft.try(t, attempt{call: "SELECT 1"}).tables
+		}
+		a := newAttempt(seed)
+		want, got := w.plain.try(t, a), w.weft.try(t, a)
+		if now = [2]string{pristine, pristine}; !a.block {
+			now = [2]string{want.tables, got.tables}
+		}
+		if ran++; want.err != nil {
+			failed++
+		}
+		if got.refused() {
+			refused[fmt.Sprintf("%s (%s), as by seed %d", got.err.Message, got.err.Hint, seed)]++
+		}
+		if d := a.differ(want, got, pristine); d != "" {
+			if different++; different <= *showFlag {
+				t.Errorf("seed %d, in a block: %v\n%s%s\n%s", seed, a.block, a.create, a.call, d)
+			}
+		}
+	}
+	t.Logf("%d programs, %d of them end with an error, %d differ", ran, failed, different)
+	for message, n := range refused {
+		t.Logf("refused %d times: %s", n, message)
+	}
+	if different > 0 {
+		t.Errorf("%d programs differ of %d", different, ran)
+	}
+}
