@@ -37,6 +37,7 @@ func (f *frame) store(ctx context.Context, v *Var, val Value, col Column) error 
 	if err != nil {
 		return err
 	}
+	f.env.Cache.stage = castDone
 	if v.NotNull && !val.Valid {
 		return pgerr.New("22004", `null value cannot be assigned to variable "%s" declared NOT NULL`, v.Name)
 	}
@@ -60,7 +61,7 @@ func (f *frame) move(ctx context.Context, v *Var, rec *record) error {
 		return nil
 	}
 	if t.OID == oidRecord {
-		f.cells[v.index].rec = &record{cols: rec.cols, vals: append([]Value(nil), rec.vals...)}
+		f.cells[v.index].rec = &record{cols: rec.cols, vals: append([]Value(nil), rec.vals...), typ: rec.typ}
 		return nil
 	}
 	vals := make([]Value, len(t.Fields))
@@ -77,7 +78,7 @@ func (f *frame) move(ctx context.Context, v *Var, rec *record) error {
 			return err
 		}
 	}
-	f.cells[v.index].rec = &record{cols: t.Fields, vals: vals}
+	f.cells[v.index].rec = &record{cols: t.Fields, vals: vals, typ: t}
 	return nil
 }
 
@@ -176,7 +177,12 @@ func (f *frame) assign(ctx context.Context, s *Assign) error {
 		return f.assignElement(ctx, u, s)
 	}
 	if u.field == "" && f.isRecord(u.v) {
-		rec, err := f.evalRow(ctx, s.Expr, f.types[u.v.index])
+		to := f.types[u.v.index]
+		as := to
+		if old := f.cells[u.v.index].rec; old != nil && old.typ != nil {
+			as = old.typ
+		}
+		rec, err := f.evalRowAs(ctx, s.Expr, to, as)
 		if err != nil {
 			return err
 		}
@@ -199,13 +205,16 @@ func (f *frame) assign(ctx context.Context, s *Assign) error {
 }
 
 // folded gives an error of a cast the line of its CONTEXT that shows the assignment. PostgreSQL casts constants while it
-// plans the assignment, and everything else, domains too, without a line.
+// plans the assignment, the result of a query in the query, and everything else, domains too, without a line.
 func (f *frame) folded(e *Expr, err error) error {
+	if err != nil && !e.tree.simple && f.env.Cache.stage != castDone {
+		return f.within(e, err, false)
+	}
 	if err == nil || slices.ContainsFunc(f.matches(e), func(m match) bool { return m.v != nil }) {
 		return err
 	}
 	literal := e.tree.constant != nil && e.tree.constant.oid == oidText
-	bare := f.env.Cache.stage == castDomain || f.env.Cache.stage == castInput && literal || !e.tree.simple
+	bare := f.env.Cache.stage == castDomain || f.env.Cache.stage == castInput && literal || f.env.Cache.stage == castDone
 	return f.within(e, err, bare)
 }
 
@@ -221,6 +230,15 @@ func (f *frame) assignElement(ctx context.Context, u use, s *Assign) error {
 	if t.Elem == 0 {
 		return pgerr.New("42804", "cannot subscript type %s because it does not support subscripting", t.Name)
 	}
+	elem, err := f.env.Cache.byID(ctx, f.env.Executor, t.Elem, t.Typmod)
+	if err != nil {
+		return err
+	}
+	if c := s.Expr.tree.constant; c != nil && c.oid == oidText {
+		if err := f.literalElement(ctx, s, elem); err != nil {
+			return err
+		}
+	}
 	subs := make([]int, len(s.Target.Subscripts))
 	for i, e := range s.Target.Subscripts {
 		v, err := f.evalAs(ctx, e, known[oidInt4])
@@ -231,10 +249,6 @@ func (f *frame) assignElement(ctx context.Context, u use, s *Assign) error {
 			return pgerr.New("22004", "array subscript in assignment must not be null")
 		}
 		subs[i], _ = strconv.Atoi(v.Text)
-	}
-	elem, err := f.env.Cache.byID(ctx, f.env.Executor, t.Elem, t.Typmod)
-	if err != nil {
-		return err
 	}
 	val, col, err := f.eval(ctx, s.Expr)
 	if err != nil {
@@ -259,4 +273,21 @@ func (f *frame) assignElement(ctx context.Context, u use, s *Assign) error {
 		f.cells[u.v.index].val = val
 	}
 	return nil
+}
+
+// literalElement looks at a string that is to be an element. PostgreSQL reads the string once it has read the subscripts, before it
+// evaluates them.
+func (f *frame) literalElement(ctx context.Context, s *Assign, elem *Type) error {
+	for _, e := range s.Target.Subscripts {
+		if e.tree.constant == nil && (!e.tree.only || f.matches(e)[0].v == nil) {
+			if _, err := f.plan(ctx, e, false); err != nil {
+				return f.within(e, err, false)
+			}
+		}
+	}
+	val, col, err := f.eval(ctx, s.Expr)
+	if err == nil {
+		_, err = f.env.Cache.cast(ctx, f.env.Executor, val, col, elem)
+	}
+	return f.folded(s.Expr, err)
 }

@@ -24,6 +24,7 @@ const (
 	castInput                     // the input function of a type
 	castFunction                  // a cast
 	castLimit                     // the modifier of a type
+	castDone                      // none: the cast has succeeded
 )
 
 // cast makes a value fit a type, as an assignment of PL/pgSQL does.

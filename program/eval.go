@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"strings"
 
 	"weft/pgerr"
 )
@@ -41,7 +42,7 @@ func (f *frame) eval(ctx context.Context, e *Expr) (Value, Column, error) {
 		return nil
 	})
 	if err != nil {
-		return Value{}, Column{}, f.within(e, err, e.tree.simple && len(p.uses) > 0)
+		return Value{}, Column{}, f.within(e, err, e.tree.simple && atRun(p, err))
 	}
 	if !e.tree.simple {
 		f.rowCount = int64(rows) // a query of its own, as far as ROW_COUNT goes
@@ -83,6 +84,16 @@ func (f *frame) within(e *Expr, err error, bare bool) error {
 	return pe
 }
 
+// atRun reports whether PostgreSQL meets an error of an expression that is evaluated without a query when it evaluates the
+// expression, not while it plans it: constants are computed there, but no function is called that may do more than compute.
+func atRun(p *plan, err error) bool {
+	if len(p.uses) > 0 {
+		return true
+	}
+	pe, ok := err.(*pgerr.Error)
+	return ok && strings.HasPrefix(pe.Where[strings.LastIndexByte(pe.Where, '\n')+1:], "PL/pgSQL function ")
+}
+
 // evalAs evaluates an expression and casts it.
 func (f *frame) evalAs(ctx context.Context, e *Expr, t *Type) (Value, error) {
 	v, col, err := f.eval(ctx, e)
@@ -100,6 +111,11 @@ func (f *frame) evalBool(ctx context.Context, e *Expr) (bool, error) {
 
 // evalRow evaluates an expression that is a row and will be one of a type. A nil record is NULL.
 func (f *frame) evalRow(ctx context.Context, e *Expr, to *Type) (*record, error) {
+	return f.evalRowAs(ctx, e, to, to)
+}
+
+// evalRowAs is evalRow that casts a value which is no row to another type than the variable's: to that of the row that the variable has now.
+func (f *frame) evalRowAs(ctx context.Context, e *Expr, to, as *Type) (*record, error) {
 	if e.tree.only {
 		if m := f.matches(e)[0]; m.v != nil && m.whole {
 			return f.cells[m.v.index].rec, nil
@@ -109,7 +125,7 @@ func (f *frame) evalRow(ctx context.Context, e *Expr, to *Type) (*record, error)
 		switch {
 		case !c.value.Valid:
 			return nil, nil
-		case c.oid == oidText && to.OID == oidRecord && e.Mode == Assignment:
+		case c.oid == oidText && as.OID == oidRecord && e.Mode == Assignment:
 			return nil, noInput()
 		}
 	}
@@ -129,12 +145,12 @@ func (f *frame) evalRow(ctx context.Context, e *Expr, to *Type) (*record, error)
 		return nil, nil
 	case t.OID == oidRecord:
 		return nil, refuse("an expression whose result is a record of no named type").WithHint("Write the columns as ROW(…), or give the row a type.")
-	case !t.isRow() && to.Class == 'c':
-		if v, err = f.env.Cache.through(ctx, f.env.Executor, v, to); err != nil {
+	case !t.isRow() && as.Class == 'c':
+		if v, err = f.env.Cache.through(ctx, f.env.Executor, v, as); err != nil {
 			return nil, err
 		}
-		t = to
-	case !t.isRow() && to.OID == oidRecord && e.Mode == Assignment:
+		t = as
+	case !t.isRow() && as.OID == oidRecord && e.Mode == Assignment:
 		return nil, noInput()
 	case !t.isRow():
 		return nil, clone(errNoRow)
@@ -159,7 +175,7 @@ func parseRow(t *Type, v Value) (*record, error) {
 	if len(vals) != len(t.Fields) {
 		return nil, refuse("a row of a table that has dropped columns")
 	}
-	return &record{cols: t.Fields, vals: vals}, nil
+	return &record{cols: t.Fields, vals: vals, typ: t}, nil
 }
 
 // spread evaluates ROW(…) column by column.
@@ -191,7 +207,7 @@ func (f *frame) spread(ctx context.Context, e *Expr, anonymous bool) (*record, e
 		return nil
 	})
 	if err != nil {
-		return nil, f.within(e, err, len(p.uses) > 0)
+		return nil, f.within(e, err, atRun(p, err))
 	}
 	return rec, nil
 }

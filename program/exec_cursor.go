@@ -295,8 +295,12 @@ func (f *frame) recordOf(e *Expr) (bool, error) {
 
 // nulls is a row of NULLs of the type of a variable.
 func (f *frame) nulls(v *Var) *record {
-	cols := f.types[v.index].Fields
-	return &record{cols: cols, vals: make([]Value, len(cols))}
+	t := f.types[v.index]
+	rec := &record{cols: t.Fields, vals: make([]Value, len(t.Fields))}
+	if t.OID != oidRecord {
+		rec.typ = t
+	}
+	return rec
 }
 
 // nextRow returns a row of a set.

@@ -52,6 +52,8 @@ type cell struct {
 type record struct {
 	cols []Column
 	vals []Value
+	// typ is the composite type of the row, nil for a row of no named type.
+	typ *Type
 }
 
 // thrown is an error that has its CONTEXT.

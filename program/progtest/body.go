@@ -18,6 +18,7 @@ CREATE TYPE mood AS ENUM ('sad', 'happy');
 CREATE PROCEDURE bump(INOUT n int, INOUT s text) LANGUAGE plpgsql AS 'BEGIN n := n + 1; s := s || n; END';
 CREATE PROCEDURE half(n int, OUT s text) LANGUAGE plpgsql AS 'BEGIN s := n / 2; END';
 CREATE FUNCTION noisy(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''noisy %'', n; RETURN n; END';
+CREATE FUNCTION failing(n int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1 / n; END';
 `
 
 // Tables makes the tables that the programs use.
