@@ -10,6 +10,7 @@ WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
 WIRETIME ?= 10m
+PROGRAMTIME ?= 10m
 MOVETIME ?= 10m
 STRESSTIME ?= 2m
 # How many packages are tested at once, beside those that tools/test.sh tests one after the other.
@@ -154,6 +155,10 @@ wirefuzz: postgresql ## have random dialogues with weft and PostgreSQL, message 
 .PHONY: copyfuzz
 copyfuzz: postgresql ## copy random data into random tables of weft and PostgreSQL for COPYTIME
 	$(GO) test -timeout 24h ./integration/copying -run TestRandom -v -args -for $(COPYTIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: programfuzz
+programfuzz: postgresql ## run random PL/pgSQL on weft and PostgreSQL for PROGRAMTIME
+	$(GO) test -timeout 24h ./integration/plpgsql -run TestRandom -v -args -for $(PROGRAMTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: movefuzz
 movefuzz: postgresql ## all of these random statements, each for MOVETIME, while buckets move from shard to shard all the time

@@ -419,7 +419,7 @@ func TestNamesInTheTour(t *testing.T) {
 var testName = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 
 // words stand as code in the pages about code, and are neither packages nor identifiers: commands, messages, targets of make.
-var words = []string{"completion", "switchover", "Q", "dist", "selectfuzz", "writefuzz", "wirefuzz", "copyfuzz", "movefuzz"}
+var words = []string{"completion", "switchover", "Q", "dist", "selectfuzz", "writefuzz", "wirefuzz", "copyfuzz", "programfuzz", "movefuzz"}
 
 // means reports whether first.second.third is a name: of a package and what it declares, or of a type and its member.
 func (c *code) means(first, second, third string) bool {
