@@ -98,7 +98,7 @@ func (f *frame) act(ctx context.Context, s Stmt) error {
 		if err != nil {
 			return err
 		}
-		return f.closeCursor(ctx, name)
+		return f.dropCursor(ctx, name)
 	case *End:
 		return f.end(ctx, s)
 	}

@@ -125,7 +125,15 @@ func (f *frame) fetch(ctx context.Context, s *Fetch) error {
 	return nil
 }
 
-// closeCursor runs CLOSE.
+// dropCursor runs CLOSE.
+func (f *frame) dropCursor(ctx context.Context, name string) error {
+	if f.pinned[name] {
+		return pgerr.New("24000", `cannot drop pinned portal "%s"`, name)
+	}
+	return f.closeCursor(ctx, name)
+}
+
+// closeCursor closes a cursor.
 func (f *frame) closeCursor(ctx context.Context, name string) error {
 	p, err := f.env.Executor.Prepare(ctx, "CLOSE "+quote.Ident(name), nil)
 	if err != nil {
@@ -142,16 +150,19 @@ func (f *frame) forCursor(ctx context.Context, s *ForCursor) (flow, error) {
 		return flow{}, err
 	}
 	name := f.cells[s.Cursor.index].val.Text
-	p, err := f.env.Executor.Prepare(ctx, "FETCH ALL FROM "+quote.Ident(name), nil)
-	if err != nil {
-		return flow{}, err
+	if f.pinned == nil {
+		f.pinned = map[string]bool{}
 	}
-	rows, err := f.collect(ctx, p, nil)
-	if err != nil {
-		return flow{}, err
-	}
+	f.pinned[name] = true
+	defer delete(f.pinned, name)
 	into := &Into{Targets: []*Target{{Names: []string{s.Var.Name}, scope: &scope{name: s.Var.Name, v: s.Var, prev: &scope{}}}}}
-	fl, err := f.forRows(ctx, into, p.Columns, rows, s.Label, s.Body)
+	var fl flow
+	var err error
+	if s.Steps {
+		fl, err = f.forSteps(ctx, s, into, name)
+	} else {
+		fl, err = f.forAll(ctx, s, into, name)
+	}
 	if err != nil {
 		return flow{}, err
 	}
@@ -162,6 +173,51 @@ func (f *frame) forCursor(ctx context.Context, s *ForCursor) (flow, error) {
 		f.cells[s.Cursor.index].val = Value{}
 	}
 	return fl, nil
+}
+
+// forAll fetches all rows of a cursor and runs the body for each.
+func (f *frame) forAll(ctx context.Context, s *ForCursor, into *Into, name string) (flow, error) {
+	p, err := f.env.Executor.Prepare(ctx, "FETCH ALL FROM "+quote.Ident(name), nil)
+	if err != nil {
+		return flow{}, err
+	}
+	rows, err := f.collect(ctx, p, nil)
+	if err != nil {
+		return flow{}, err
+	}
+	return f.forRows(ctx, into, p.Columns, rows, s.Label, s.Body)
+}
+
+// forSteps fetches row by row from where the cursor is, which the body may have moved.
+func (f *frame) forSteps(ctx context.Context, s *ForCursor, into *Into, name string) (flow, error) {
+	p, err := f.env.Executor.Prepare(ctx, "FETCH NEXT FROM "+quote.Ident(name), nil)
+	if err != nil {
+		return flow{}, err
+	}
+	for found := false; ; found = true {
+		row, count, err := f.runLimited(ctx, p, nil, 0)
+		if err != nil {
+			return flow{}, err
+		}
+		if count == 0 {
+			if !found {
+				err = f.putRow(ctx, into, p.Columns, nil)
+			}
+			f.setFound(found)
+			return flow{}, err
+		}
+		if err := f.putRow(ctx, into, p.Columns, row); err != nil {
+			return flow{}, err
+		}
+		over, fl, err := f.round(ctx, s.Label, s.Body)
+		if err != nil {
+			return flow{}, err
+		}
+		if over {
+			f.setFound(true)
+			return fl, nil
+		}
+	}
 }
 
 // returnOne runs RETURN of a function that returns no set.

@@ -97,6 +97,8 @@ type (
 		Cursor *Var
 		Args   []CursorArg
 		Body   []Stmt
+		// Steps: the body may look at a cursor, so each row is fetched when its turn comes.
+		Steps bool
 	}
 
 	// Foreach is FOREACH over an array.

@@ -133,7 +133,19 @@ func (r *reader) forCursor(label string, where place, names int, v *Var) Stmt {
 		panic(syntax("cursor FOR loop must have only one target variable"))
 	}
 	s.Var = r.declare(&Var{Name: name.word, Line: where.Line, Type: TypeName{Text: "record"}})
+	from, ends := r.pos, false
 	s.Body = r.loopBody(label)
+	for _, t := range r.toks[from:r.pos] {
+		switch t.word {
+		case "fetch", "move", "close", "current":
+			s.Steps = true
+		case "commit", "rollback":
+			ends = true
+		}
+	}
+	if s.Steps && ends {
+		panic(refuse("a loop over a cursor that looks at cursors and ends the transaction").WithHint("Loop over the query."))
+	}
 	return s
 }
 

@@ -32,6 +32,8 @@ type frame struct {
 	subs    int
 	columns []resultColumn
 	null    bool
+	// pinned are the cursors that loops go over.
+	pinned map[string]bool
 }
 
 // resultColumn is a column of the result.
