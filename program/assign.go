@@ -234,10 +234,8 @@ func (f *frame) assignElement(ctx context.Context, u use, s *Assign) error {
 	if err != nil {
 		return err
 	}
-	if c := s.Expr.tree.constant; c != nil && c.oid == oidText {
-		if err := f.literalElement(ctx, s, elem); err != nil {
-			return err
-		}
+	if err := f.analyseElement(ctx, s, elem); err != nil {
+		return err
 	}
 	subs := make([]int, len(s.Target.Subscripts))
 	for i, e := range s.Target.Subscripts {
@@ -275,19 +273,20 @@ func (f *frame) assignElement(ctx context.Context, u use, s *Assign) error {
 	return nil
 }
 
-// literalElement looks at a string that is to be an element. PostgreSQL reads the string once it has read the subscripts, before it
-// evaluates them.
-func (f *frame) literalElement(ctx context.Context, s *Assign, elem *Type) error {
-	for _, e := range s.Target.Subscripts {
+// analyseElement reads the expression, the subscripts and then a string that is to be an element, as PostgreSQL does before it evaluates any
+// of them.
+func (f *frame) analyseElement(ctx context.Context, s *Assign, elem *Type) error {
+	for _, e := range append([]*Expr{s.Expr}, s.Target.Subscripts...) {
 		if e.tree.constant == nil && (!e.tree.only || f.matches(e)[0].v == nil) {
 			if _, err := f.plan(ctx, e, false); err != nil {
 				return f.within(e, err, false)
 			}
 		}
 	}
-	val, col, err := f.eval(ctx, s.Expr)
-	if err == nil {
-		_, err = f.env.Cache.cast(ctx, f.env.Executor, val, col, elem)
+	c := s.Expr.tree.constant
+	if c == nil || c.oid != oidText {
+		return nil
 	}
+	_, err := f.env.Cache.cast(ctx, f.env.Executor, c.value, Column{OID: c.oid, Typmod: -1}, elem)
 	return f.folded(s.Expr, err)
 }

@@ -57,7 +57,7 @@ END $$`},
 			`DO $$ DECLARE i int; BEGIN UPDATE t SET b = 'x'; i := 1 / 0; END $$`},
 		"a cast in a query":        {`DO $$ DECLARE n int; BEGIN n := (SELECT b FROM t WHERE a = 1); END $$`, `DO $$ DECLARE v varchar(2); i int := 12; BEGIN v := (SELECT b FROM t WHERE a = i); END $$`},
 		"a record keeps its type":  {`DO $$ DECLARE x record; p pair; BEGIN SELECT a, b INTO p FROM t WHERE a = 5; x := p; x := '(3,w)'; RAISE NOTICE '%', x.y; x := ARRAY[1]; END $$`},
-		"a literal for no element": {`DO $$ DECLARE l int[]; BEGIN UPDATE t SET b = 'x'; l[NULL] := '{5}'; END $$`},
+		"a literal for no element": {`DO $$ DECLARE l int[]; BEGIN UPDATE t SET b = 'x'; l[NULL] := '{5}'; END $$`, `DO $$ DECLARE l int[]; b int; BEGIN l[NULL] := (SELECT count(*) FROM t WHERE b = 'x'); END $$`},
 		"a loop that moves its cursor": {`DO $$ DECLARE c SCROLL CURSOR FOR SELECT * FROM t ORDER BY a; x int; BEGIN
   FOR q IN c LOOP FETCH c INTO x; RAISE NOTICE '% %', q.a, x; MOVE NEXT FROM c; END LOOP; END $$`},
 		"deallocate all": {`DO $$ DECLARE n int; BEGIN FOR i IN 1..3 LOOP SELECT count(*) INTO n FROM t WHERE a > i; RAISE NOTICE '%', n; EXECUTE 'DEALLOCATE ALL'; END LOOP; END $$`},

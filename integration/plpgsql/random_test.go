@@ -41,7 +41,7 @@ var more = []string{
 	"SELECT count(DISTINCT b), string_agg(b, ',' ORDER BY b) INTO j, s FROM t WHERE a <> i",
 	"FOR r IN SELECT a % 2 AS x, max(b) AS y FROM t GROUP BY 1 ORDER BY 1 LOOP RAISE NOTICE '% %', r.x, r.y; END LOOP",
 	"FOR r IN SELECT a AS x, b AS y, rank() OVER (ORDER BY a, b, c) AS z FROM t ORDER BY 1, 2, 3 LOOP RAISE NOTICE '%', r; END LOOP",
-	"FOR r IN UPDATE t SET c = c + 1 WHERE a = i RETURNING a AS x, b AS y LOOP RAISE NOTICE '%', r; END LOOP",
+	"FOR r IN UPDATE u SET v = s WHERE id = i RETURNING id AS x, v AS y LOOP RAISE NOTICE '%', r; END LOOP",
 	"INSERT INTO t SELECT * FROM t WHERE a < j",
 	"INSERT INTO u VALUES (i, 'dup'), (i, 'dup')",
 	"PERFORM grow(i)", "k := grow(j)", "SELECT grow(k) INTO j", "i := grow(3)", "j := total()",
