@@ -52,9 +52,11 @@ END $$`},
 		"syntax":                {`DO $$ BEGIN SELEC 1 FROM t; END $$`},
 		"a value that never fits": {`DO $$ DECLARE n int; w text := 'w'; BEGIN UPDATE t SET b = 'x' WHERE a < 4;
   FOR i IN 1..3 LOOP BEGIN n := w; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', SQLSTATE, SQLERRM; END; END LOOP; END $$`},
-		"a function fails in an assignment": {`CREATE FUNCTION bad(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = 'bad' WHERE a = n; RETURN 1 / (n - 3); END $$`,
+		"a function fails in an assignment": {
+			`CREATE FUNCTION bad(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = 'bad' WHERE a = n; RETURN 1 / (n - 3); END $$`,
 			`DO $$ DECLARE i int; BEGIN i := bad(3); END $$`, `DO $$ DECLARE i int := 3; BEGIN i := bad(i); END $$`, `DO $$ BEGIN IF bad(3) THEN END IF; END $$`,
-			`DO $$ DECLARE i int; BEGIN UPDATE t SET b = 'x'; i := 1 / 0; END $$`},
+			`DO $$ DECLARE i int; BEGIN UPDATE t SET b = 'x'; i := 1 / 0; END $$`,
+		},
 		"a cast in a query":        {`DO $$ DECLARE n int; BEGIN n := (SELECT b FROM t WHERE a = 1); END $$`, `DO $$ DECLARE v varchar(2); i int := 12; BEGIN v := (SELECT b FROM t WHERE a = i); END $$`},
 		"a record keeps its type":  {`DO $$ DECLARE x record; p pair; BEGIN SELECT a, b INTO p FROM t WHERE a = 5; x := p; x := '(3,w)'; RAISE NOTICE '%', x.y; x := ARRAY[1]; END $$`},
 		"a literal for no element": {`DO $$ DECLARE l int[]; BEGIN UPDATE t SET b = 'x'; l[NULL] := '{5}'; END $$`, `DO $$ DECLARE l int[]; b int; BEGIN l[NULL] := (SELECT count(*) FROM t WHERE b = 'x'); END $$`},
