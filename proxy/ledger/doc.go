@@ -9,7 +9,8 @@
 //  2. While it is entered, its decision and its parts (weft.decision, weft.part) stay on the shards: package leftover asks Holds.
 //  3. The entry goes when the standbys of all shards have what was answered. That is known from probes, so no transaction pays for it.
 //  4. If a shard gets another primary first, the shards are asked which of them have the transaction. Where some do not, the transaction is
-//     lost or half; the directory keeps it, and the entry goes.
+//     lost or half, and the directory keeps it. The entry of one that is lost goes; that of one that is half stays until no failover can
+//     take what is left, or one has.
 //
 // A Ledger is in memory and bounded: a proxy that dies takes its entries along. Of its transactions, those are found by sweeping (package twopc)
 // whose decision is there and a part is not.

@@ -45,6 +45,8 @@ type Entry struct {
 	Committed, Ended time.Time
 	// Told says that the client was told COMMIT.
 	Told bool
+	// lost are shards that are known to have lost their parts: the transaction is noted as half. Another failover can still take what is left.
+	lost []string
 }
 
 const (
@@ -185,7 +187,7 @@ func (e *Entry) judge(states map[string]state) standing {
 		}
 		s, known := states[m.Shard]
 		switch {
-		case !known:
+		case !known || slices.Contains(e.lost, m.Shard):
 		case !s.steady:
 			return risky
 		case s.server != m.Server:
@@ -215,39 +217,48 @@ func (l *Ledger) ask(ctx context.Context, database string, list []*Entry) {
 	var gone []string
 	for i := range fates {
 		f, e := &fates[i], list[i]
-		switch state := f.State(); {
-		case f.Open:
-		case state == "":
-			l.mu.Lock()
-			e.follow(f.Servers, asked)
-			l.mu.Unlock()
-		case state == twopc.StateLost && !e.Told:
-			gone = append(gone, f.Key) // the client knows that it may not be there
-		default:
+		state := f.State()
+		if f.Open || state == "" {
+			continue
+		}
+		if state == twopc.StateLost {
+			gone = append(gone, f.Key)
+		}
+		// A client that was not told COMMIT knows that the transaction may not be there; who reads the list does not, if it was half before.
+		if state == twopc.StateHalf || e.Told || e.lost != nil {
 			told := e.Told
 			harmed = append(harmed, l.loss(database, *f, &told, e.Committed))
-			gone = append(gone, f.Key)
 		}
 	}
 	if l.note(ctx, harmed) != nil {
 		return // asked again
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range fates {
+		if !fates[i].Open {
+			list[i].follow(&fates[i], asked)
+		}
+	}
 	for _, key := range gone {
 		delete(l.entries, key)
 	}
-	l.mu.Unlock()
 }
 
-// follow notes that the transaction is on other servers, as of a time.
-func (e *Entry) follow(servers map[string]string, at time.Time) {
+// follow notes which servers have the transaction, as of a time, and which shards have lost it.
+func (e *Entry) follow(f *twopc.Fate, at time.Time) {
 	d := &e.Decision
-	d.Decider.Server = servers[d.Decider.Shard]
 	d.Members = slices.Clone(d.Members) // package leftover has the old ones
-	for i := range d.Members {
-		d.Members[i].Server = servers[d.Members[i].Shard]
+	for i := -1; i < len(d.Members); i++ {
+		m := &d.Decider
+		if i >= 0 {
+			m = &d.Members[i]
+		}
+		if slices.Contains(f.Kept, m.Shard) {
+			m.Server = f.Servers[m.Shard]
+		}
 	}
-	e.Ended = at
+	e.lost, e.Ended = f.Lost, at
 }
 
 // loss is a transaction as the directory keeps it.
@@ -286,6 +297,9 @@ func (l *Ledger) note(ctx context.Context, harmed []directory.Loss) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cfg.Store == nil {
+		l.own = slices.DeleteFunc(l.own, func(old directory.Loss) bool {
+			return slices.ContainsFunc(harmed, func(h directory.Loss) bool { return h.GID == old.GID })
+		})
 		if l.own = append(l.own, harmed...); len(l.own) > directory.MaxLosses {
 			l.own = l.own[len(l.own)-directory.MaxLosses:]
 		}

@@ -120,6 +120,38 @@ func TestHarm(t *testing.T) {
 	}
 }
 
+// TestHalfThenLost: a failover leaves a half, and a failover of the other shard takes it.
+func TestHalfThenLost(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		b := newBook()
+		key := b.add(1, time.Second, told)
+		b.fates[key] = twopc.Fate{Kept: []string{"b"}, Lost: []string{"a"}, Servers: map[string]string{"a": "7/00000002", "b": "7/00000001"}}
+		b.view("a", 2, 0)
+		b.look(t.Context())
+		state := func() string {
+			list, _ := b.All(t.Context())
+			if len(list) != 1 || *list[0].Told != told {
+				t.Fatalf("%+v", list)
+			}
+			return list[0].State
+		}
+		if state() != "half" || !b.Holds(key) {
+			t.Errorf("%s, held is %v", state(), b.Holds(key))
+		}
+		if d := b.entries[key].Decision; d.Members[0].Server != "7/00000001" {
+			t.Errorf("a server that lacks the part counts as one that has it: %+v", d)
+		}
+		b.fates[key] = twopc.Fate{Lost: []string{"b", "a"}}
+		if b.look(t.Context()); state() != "half" {
+			t.Error("asked again without a failover")
+		}
+		b.view("b", 2, 0)
+		if b.look(t.Context()); state() != "lost" || b.Holds(key) {
+			t.Errorf("%s, held is %v", state(), b.Holds(key))
+		}
+	}
+}
+
 // TestFull: the oldest entries make room.
 func TestFull(t *testing.T) {
 	b := newBook()
@@ -161,14 +193,18 @@ func TestDirectoryAway(t *testing.T) {
 	b, s := newBook(), &downStore{}
 	b.cfg.Store = s
 	key := b.add(1, time.Second, true)
-	b.fates[key] = twopc.Fate{Kept: []string{"b"}, Lost: []string{"a"}}
+	b.fates[key] = twopc.Fate{Kept: []string{"b"}, Lost: []string{"a"}, Servers: map[string]string{"a": "7/00000002", "b": "7/00000001"}}
 	b.view("a", 2, 0)
 	if b.look(t.Context()); !b.Holds(key) {
 		t.Error("what the directory does not know is forgotten")
 	}
 	s.up = true
-	if b.look(t.Context()); b.Holds(key) || len(s.list) != 1 {
+	if b.look(t.Context()); len(s.list) != 1 {
 		t.Errorf("%+v", s.list)
+	}
+	b.view("b", 1, time.Hour)
+	if b.look(t.Context()); b.Holds(key) {
+		t.Error("what is left is on the standby, and the entry stays")
 	}
 	// A resolver finds it again.
 	f := b.fates[key]
