@@ -82,7 +82,7 @@ func newVocabulary(sources []*source, relations []*Relation) *vocabulary {
 
 // look reads the body of one function and enters what it finds into the source.
 func (v *vocabulary) look(s *source) {
-	s.function.PLpgSQL = s.language == "plpgsql"
+	s.function.Program = s.language == "plpgsql" || s.language == "sql"
 	switch {
 	case s.aggregate || s.parsed:
 		return

@@ -231,7 +231,8 @@ type Function struct {
 	Kind       byte // pg_proc.prokind: f, a, w, p
 	// SetReturning: the function returns a set.
 	SetReturning bool
-	PLpgSQL      bool // the language of the function
+	// Program: weft can run the function, for its language is PL/pgSQL or SQL.
+	Program bool
 	// Mentions are the relations that the function may read or write: those named in its
 	// body and in the bodies of the functions it calls, also through operators and types.
 	// In a body that cannot be parsed every word may be a name. What views, policies

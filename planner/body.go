@@ -113,7 +113,7 @@ func (re reach) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	return c.route()
 }
 
-// programCall returns the route of a statement that only calls a function or a procedure of PL/pgSQL over sharded tables: weft runs it. It reports
+// programCall returns the route of a statement that only calls a function or a procedure in PL/pgSQL or SQL over sharded tables: weft runs it. It reports
 // false for any other statement.
 func (re reach) programCall(f *pg.FuncCall, kind byte) (plan.Route, bool) {
 	if re.a.env.Schema == nil || re.a.env.Tables.Empty() || f.AggStar || f.AggDistinct || f.FuncVariadic || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 {
@@ -121,7 +121,7 @@ func (re reach) programCall(f *pg.FuncCall, kind byte) (plan.Route, bool) {
 	}
 	names := nameList(f.GetFuncname())
 	list := re.userFunctions(schemaOf(f.GetFuncname()), names[len(names)-1])
-	if len(list) != 1 || !list[0].PLpgSQL || list[0].Kind != kind || re.a.commands().placed(list[0]) != nil {
+	if len(list) != 1 || !list[0].Program || list[0].Kind != kind || re.a.commands().placed(list[0]) != nil {
 		return 0, false
 	}
 	if r := re.reached(&list[0].Reach); r.sharded == "" && r.copied == "" && !r.opaque {

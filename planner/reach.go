@@ -168,7 +168,7 @@ func (re reach) called() (homely string) {
 		case r.sharded != "":
 			re.a.unsupported(placeHint(f), "%s touches sharded table %q", functionName(f), r.sharded)
 		case r.copied != "":
-			re.a.unsupported("A function runs on one shard. Write the table in a statement of its own, or call a function of PL/pgSQL alone: SELECT "+f.Name.Name+"(…).",
+			re.a.unsupported("A function runs on one shard. Write the table in a statement of its own, or call the function alone: SELECT "+f.Name.Name+"(…).",
 				"%s may write reference table %q, and would change one copy of it", functionName(f), r.copied)
 		case r.opaque:
 			re.a.unsupported("A function sees only the shard it runs on. Write the names of the tables it uses into its text, without EXECUTE of a computed string.",
@@ -188,7 +188,7 @@ func placeHint(f *catalog.Function) string {
 	if f.Kind == unnamed {
 		return "A function sees only the shard it runs on. Send its statements themselves."
 	}
-	if f.PLpgSQL {
+	if f.Program {
 		return "Call it alone: weft runs SELECT " + f.Name.Name + "(…), SELECT * FROM " + f.Name.Name + "(…) and CALL, with arguments that need no table, and with one function of that name. " +
 			"If it works on the rows of one shard key that an argument names, say which: SELECT weft.distribute_function('" + f.Name.Name + "', 'argument')."
 	}

@@ -67,6 +67,7 @@ var blocks = []string{
 	`declare c cursor (lo int, hi int) for select a from t where a between lo and hi order by a; x int; begin open c(2, 3); fetch c into x; raise notice '%', x; fetch c into x; raise notice '%', x; close c; for r in c(hi := 2, lo := 1) loop raise notice '%', r.a; end loop; open c(1, 1); open c(1, 1); end`,
 	`declare c refcursor; x int; y text; begin open c scroll for select a, b from t order by a; fetch absolute 2 from c into x, y; raise notice '% %', x, y; fetch relative -1 from c into x, y; raise notice '% %', x, y; move forward 2 from c; fetch next from c into x; raise notice '% %', x, found; end`,
 	`declare c refcursor := 'mine'; x int; begin open c for execute 'select a from t where a > $1 order by 1' using 1; fetch c into x; raise notice '% %', c, x; close c; close c; end`,
+	`declare c cursor (lo int) for select a from t where a > lo; d cursor for select 1; x int; begin set local work_mem = '1MB'; open c(1); get diagnostics x = row_count; raise notice '% %', x, found; perform 1 where false; open d; get diagnostics x = row_count; raise notice '% %', x, found; end`,
 	`declare c refcursor; x int; begin fetch c into x; end`,
 	`begin assert 1=2, 'msg'; end`,
 	`begin assert null; end`,

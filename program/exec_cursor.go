@@ -30,14 +30,21 @@ func (f *frame) withinCursor(e *Expr, err error) error {
 	return f.within(e, err, ok && pe.Code == pgerr.DuplicateCursor)
 }
 
-// openBound opens a bound cursor.
+// openBound opens a bound cursor. The arguments are a query with one row, as far as FOUND and ROW_COUNT go.
 func (f *frame) openBound(ctx context.Context, v *Var, args []CursorArg) error {
+	vals, cols := make([]Value, len(args)), make([]Column, len(args))
 	for i, a := range args {
-		val, col, err := f.eval(ctx, a.Expr)
-		if err != nil {
+		var err error
+		if vals[i], cols[i], err = f.eval(ctx, a.Expr); err != nil {
 			return err
 		}
-		if err := f.store(ctx, v.Cursor.Args[i], val, col); err != nil {
+	}
+	if len(args) > 0 {
+		f.rowCount = 1
+		f.setFound(true)
+	}
+	for i := range args {
+		if err := f.store(ctx, v.Cursor.Args[i], vals[i], cols[i]); err != nil {
 			return err
 		}
 	}

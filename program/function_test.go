@@ -6,12 +6,15 @@ import (
 	"testing"
 )
 
-// functions are called by PostgreSQL, as SELECT * FROM f(…), and by Run.
-var functions = []struct {
+// function is a function that is called with arguments.
+type function struct {
 	create string // without the name and the language
 	args   []string
 	body   string
-}{
+}
+
+// functions are called by PostgreSQL, as SELECT * FROM f(…), and by Run.
+var functions = []function{
 	{"(a int, b int) RETURNS int", []string{"3", "4"}, `begin return a * b; end`},
 	{"(a int, b int DEFAULT 7) RETURNS int", []string{"3"}, `begin return a * b; end`},
 	{"(int, int) RETURNS int", []string{"3", "4"}, `declare x alias for $1; begin return x - $2; end`},
@@ -51,7 +54,39 @@ var functions = []struct {
 	{"(id int, v text) RETURNS int", []string{"1", "nine"}, `begin insert into u values (f.id, f.v); return 1; end`},
 }
 
-func TestFunctions(t *testing.T) {
+// scripts are functions in SQL.
+var scripts = []function{
+	{"(a int, b int) RETURNS int", []string{"3", "4"}, `select a * b`},
+	{"(a int, b int DEFAULT 7) RETURNS bigint", []string{"3"}, `select a * $2`},
+	{"(a int) RETURNS bigint", []string{"3"}, `select count(*) from t where a = a`},
+	{"(k int) RETURNS bigint", []string{"2"}, `select count(*) from t where a > k`},
+	{"(a int) RETURNS bigint", []string{"2"}, `select count(*) from t where t.a > f.a`},
+	{"(k int) RETURNS text", []string{"2"}, `select b from t where a = k`},
+	{"(k int) RETURNS text", []string{"400"}, `select b from t where a = k`},
+	{"(k int) RETURNS text STRICT", []string{""}, `select 'never'::text`},
+	{"(k int) RETURNS int", []string{"0"}, `select 1 / k from t`},
+	{"(k int) RETURNS SETOF int", []string{"2"}, `select a from t where a >= k order by a desc`},
+	{"(k int) RETURNS SETOF t", []string{"2"}, `select * from t where a >= k order by a desc`},
+	{"(k int) RETURNS t", []string{"2"}, `select * from t where a = k`},
+	{"(k int) RETURNS TABLE (x bigint, y text)", []string{"2"}, `select a, b from t where a >= k order by a`},
+	{"(k int, OUT x int, OUT y text)", []string{"2"}, `select a, b from t where a = k`},
+	{"(k int) RETURNS void", []string{"77"}, `insert into u values (k, 'sc'); update u set v = v || '!' where id = k`},
+	{"(k int) RETURNS int", []string{"78"}, `insert into u values (k, 'sc'); select 1 from u; delete from u where id = k returning id`},
+	{"(k int) RETURNS int", []string{"1"}, `insert into u values (k, 'sc'); select 1`},
+	{"(k int) RETURNS int", []string{"79"}, `insert into u values (k, 'sc') returning id`},
+	{"(k int) RETURNS SETOF u", []string{"79"}, `update u set v = v || k returning *`},
+	{"(k int) RETURNS int", []string{"5"}, `select k; select k + 1;`},
+	{"(p pair) RETURNS text", []string{"(1,x)"}, `select (p).y || (p).x`},
+	{"(x small) RETURNS small", []string{"3"}, `select x * 3`},
+	{"(a int[]) RETURNS int", []string{"{1,2}"}, `select a[2]`},
+}
+
+func TestFunctions(t *testing.T) { callAll(t, "plpgsql", functions) }
+
+func TestScripts(t *testing.T) { callAll(t, "sql", scripts) }
+
+// callAll calls functions in a language, by PostgreSQL and by Run.
+func callAll(t *testing.T, language string, functions []function) {
 	c := connect(t)
 	if err := c.simple(tables); err != nil {
 		t.Fatal(err)
@@ -72,7 +107,7 @@ func TestFunctions(t *testing.T) {
 		if strings.Contains(f.create, "VARIADIC") {
 			call = strings.Replace(call, ", ", ", VARIADIC ", 1)
 		}
-		create := "CREATE FUNCTION f" + f.create + " LANGUAGE plpgsql AS " + dollar(f.body)
+		create := "CREATE FUNCTION f" + f.create + " LANGUAGE " + language + " AS " + dollar(f.body)
 		want := c.native(create, call)
 		got := c.ours(t.Context(), create, args, cache)
 		if refused(got) {

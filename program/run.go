@@ -106,6 +106,9 @@ func (f *frame) run(ctx context.Context, args []Value) error {
 	if err := f.enter(ctx, args); err != nil || f.null {
 		return err
 	}
+	if f.SQL {
+		return f.runScript(ctx)
+	}
 	fl, err := f.exec(ctx, f.body)
 	if err != nil {
 		return err

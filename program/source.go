@@ -53,7 +53,10 @@ type Source struct {
 	Returns string
 	Set     bool
 	Strict  bool
-	Body    string
+	// SQL: the function is written in SQL, not in PL/pgSQL. Statements are those of a body that CREATE FUNCTION has parsed; nil: Body has them.
+	SQL        bool
+	Body       string
+	Statements []string
 	// Conflict is the setting plpgsql.variable_conflict.
 	Conflict Conflict
 	// Volatile, SecurityDefiner and Settings are for the caller: Run does not heed them.
@@ -65,7 +68,9 @@ type Source struct {
 type Program struct {
 	Source
 	body *Block
-	vars []*Var
+	// script is the body of a function in SQL.
+	script []*Expr
+	vars   []*Var
 	// args are the variables of the arguments, found is FOUND.
 	args  []*Var
 	found *Var
@@ -88,11 +93,12 @@ func Compile(src Source) (p *Program, err error) {
 	if err := src.check(); err != nil {
 		return nil, err
 	}
-	toks, err := scan(src.Body)
-	if err != nil {
-		return nil, err
+	r := &reader{text: src.Body, set: src.Set, conflict: src.Conflict}
+	if !src.SQL {
+		if r.toks, err = scan(src.Body); err != nil {
+			return nil, err
+		}
 	}
-	r := &reader{text: src.Body, toks: toks, set: src.Set, conflict: src.Conflict}
 	p = &Program{Source: src}
 	label := src.Name
 	if src.Kind == Do {
@@ -111,6 +117,12 @@ func Compile(src Source) (p *Program, err error) {
 			r.add(a.Name, v)
 		}
 		p.args = append(p.args, v)
+	}
+	if src.SQL {
+		p.found = r.declare(&Var{Name: "", Type: TypeName{Text: "boolean"}}) // no name in a body means this variable
+		p.script = r.script(&src)
+		p.vars, p.conflict = r.vars, UseColumn
+		return p, nil
 	}
 	p.found = r.declare(&Var{Name: "found", Type: TypeName{Text: "boolean"}})
 	r.options()
@@ -226,7 +238,36 @@ func fromCreate(c *pg_query.CreateFunctionStmt) (Source, error) {
 			return src, err
 		}
 	}
-	return src, src.options(c.Options)
+	if err := src.options(c.Options); err != nil {
+		return src, err
+	}
+	return src, src.parsedBody(c.SqlBody)
+}
+
+// parsedBody reads a body that is not a string: RETURN, or BEGIN ATOMIC.
+func (s *Source) parsedBody(body *pg_query.Node) error {
+	if body == nil {
+		return nil
+	}
+	s.Statements = []string{}
+	var add func(n *pg_query.Node) error
+	add = func(n *pg_query.Node) error {
+		if l := n.GetList(); l != nil {
+			for _, item := range l.Items {
+				if err := add(item); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if r := n.GetReturnStmt(); r != nil {
+			n = selectOf(r.Returnval)
+		}
+		text, err := parser.Deparse(n)
+		s.Statements = append(s.Statements, text)
+		return err
+	}
+	return add(body)
 }
 
 // options reads what stands behind the arguments of a function.
@@ -236,7 +277,11 @@ func (s *Source) options(list []*pg_query.Node) error {
 		case "as":
 			s.Body = e.Arg.GetList().Items[0].GetString_().GetSval()
 		case "language":
-			if e.Arg.GetString_().GetSval() != "plpgsql" {
+			switch e.Arg.GetString_().GetSval() {
+			case "plpgsql":
+			case "sql":
+				s.SQL = true
+			default:
 				return refuse("this language")
 			}
 		case "volatility":

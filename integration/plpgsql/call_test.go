@@ -26,6 +26,16 @@ CREATE FUNCTION twice_total(k int) RETURNS numeric LANGUAGE plpgsql AS $$ DECLAR
 CREATE FUNCTION failing(k int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = 'f'; RETURN 1 / k; END $$;
 CREATE FUNCTION owned() RETURNS int SECURITY DEFINER LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM t); END $$;
 CREATE FUNCTION setting() RETURNS int SET work_mem = '1MB' LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT count(*) FROM t); END $$;
+CREATE FUNCTION sql_total(lo int) RETURNS numeric LANGUAGE sql AS $$ SELECT sum(c) FROM t WHERE a >= lo $$;
+CREATE FUNCTION sql_put(k int, w text DEFAULT 'def') RETURNS void LANGUAGE sql AS $$ INSERT INTO t VALUES (k, w, k); INSERT INTO u VALUES (k + 1, 'p', 1) $$;
+CREATE FUNCTION sql_listed(lo int) RETURNS TABLE (k int, w text) STABLE LANGUAGE sql AS $$ SELECT a, b FROM t WHERE a > lo ORDER BY a $$;
+CREATE FUNCTION sql_row(k int) RETURNS t LANGUAGE sql AS $$ SELECT * FROM t WHERE a = k $$;
+CREATE FUNCTION sql_rows(k int) RETURNS SETOF t LANGUAGE sql AS $$ UPDATE t SET b = b || '!' WHERE a > k RETURNING * $$;
+CREATE FUNCTION sql_of(k int, OUT x int, OUT y text) LANGUAGE sql AS $$ SELECT a, b FROM t WHERE a = k $$;
+CREATE FUNCTION sql_atomic(k int) RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT count(*) FROM t WHERE a > k; END;
+CREATE FUNCTION sql_return(k int) RETURNS bigint LANGUAGE sql RETURN (SELECT count(*) FROM t WHERE a > k);
+CREATE FUNCTION sql_failing(k int) RETURNS int LANGUAGE sql AS $$ UPDATE t SET b = 'f'; SELECT 1 / (k - count(*))::int FROM t WHERE a < 0 $$;
+CREATE PROCEDURE sql_move(k int) LANGUAGE sql AS $$ UPDATE t SET b = 'moved' WHERE a >= k; DELETE FROM u WHERE id > k $$;
 CREATE PROCEDURE move(k int, INOUT n int, OUT w text) LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = 'moved' WHERE a >= k; GET DIAGNOSTICS n = ROW_COUNT; w := 'w' || n; END $$;
 CREATE PROCEDURE halves() LANGUAGE plpgsql AS $$ BEGIN FOR i IN 200..205 LOOP INSERT INTO t VALUES (i, 'h', 1); IF i % 2 = 0 THEN COMMIT; ELSE ROLLBACK; END IF; END LOOP; END $$;
 CREATE PROCEDURE outer_halves() LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (300, 'o', 1); CALL halves(); INSERT INTO t VALUES (301, 'o', 1); END $$
@@ -66,6 +76,26 @@ func TestCall(t *testing.T) {
 		{"SELECT failing(0)"},
 		{"SELECT failing(1)"},
 		{"SELECT owned()"},
+		{"SELECT sql_total(3)"},
+		{"SELECT * FROM sql_total(3)"},
+		{"SELECT sql_put(20)"},
+		{"SELECT sql_put(1)"},
+		{"SELECT * FROM sql_put(22, 'given')"},
+		{"SELECT * FROM sql_listed(8)"},
+		{"SELECT sql_listed(8)"},
+		{"SELECT sql_row(3)"},
+		{"SELECT * FROM sql_row(3)"},
+		{"SELECT * FROM sql_row(300)"},
+		{"SELECT sql_row(300)"},
+		{"SELECT sql_of(3)"},
+		{"SELECT * FROM sql_of(3)"},
+		{"SELECT sql_atomic(3)"},
+		{"SELECT sql_return(3)"},
+		{"SELECT sql_failing(0)"},
+		{"SELECT sql_failing(1)"},
+		{"CALL sql_move(5)"},
+		{"BEGIN", "SELECT sql_put(30)", "SELECT sql_total(30)", "COMMIT"},
+		{"DO $$ DECLARE n numeric; BEGIN n := sql_total(2); PERFORM sql_put(50); RAISE NOTICE '%', n; END $$"},
 		{"CALL move(5, 0, NULL)"},
 		{"CALL halves()"},
 		{"CALL outer_halves()"},
@@ -131,6 +161,11 @@ func TestCallExtended(t *testing.T) {
 		{"SELECT put($1, $2)", []string{"50", "x"}},
 		{"CALL move($1, $2, NULL)", []string{"9", "1"}},
 		{"SELECT failing($1)", []string{"0"}},
+		{"SELECT sql_total($1)", []string{"3"}},
+		{"SELECT * FROM sql_listed($1)", []string{"7"}},
+		{"SELECT sql_put($1, $2)", []string{"60", "x"}},
+		{"SELECT * FROM sql_row($1)", []string{"3"}},
+		{"SELECT sql_row($1)", []string{"3"}},
 		{"CALL halves()", nil},
 	} {
 		for format := range int16(2) {

@@ -153,7 +153,7 @@ create table logged (id int primary key, v text); create trigger t before insert
 	for _, sql := range []string{
 		"insert into timed values (1, 'a')",
 		"insert into logged values (1, 'a')",
-		"select writes_r()",
+		"select writes_r() + 1",
 		"with x as (update r set v = 'b' returning id) select * from x",
 		"with x as (update r set v = 'b' returning id) insert into home select id from x",
 		"copy (update r set v = 'b' returning id) to stdout",
@@ -177,9 +177,11 @@ create table logged (id int primary key, v text); create trigger t before insert
 	if got := holders(t, db, "select from r where v <> 'a' union all select from timed union all select from logged union all select from log"); len(got) != 0 {
 		t.Errorf("written on %v", got)
 	}
-	p.Must(t, "do $$ begin update r set v = 'b'; end $$") // weft runs it
-	same()
-	if got := holders(t, db, "select from r where v = 'b'"); len(got) != 4 {
-		t.Errorf("DO has written on %v", got)
+	for _, sql := range []string{"do $$ begin update r set v = 'b'; end $$", "select writes_r()"} { // weft runs both
+		p.Must(t, sql)
+		same()
+	}
+	if got := holders(t, db, "select from r where v = 'b!'"); len(got) != 4 {
+		t.Errorf("DO and the function have written on %v", got)
 	}
 }

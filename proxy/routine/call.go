@@ -140,8 +140,8 @@ func (r *Run) routine(c *call) (*program.Program, error) {
 	switch {
 	case len(rows) > 1:
 		return nil, refuse("Give it a name of its own.", "there are several functions %q, and weft cannot tell which one is called", c.name)
-	case row[1].Text != "plpgsql":
-		return nil, refuse("Write it in PL/pgSQL, or send its statements themselves.", "function %q touches sharded tables, and is written in %s", c.name, row[1].Text)
+	case row[1].Text != "plpgsql" && row[1].Text != "sql":
+		return nil, refuse("Write it in PL/pgSQL or SQL, or send its statements themselves.", "function %q touches sharded tables, and is written in %s", c.name, row[1].Text)
 	case row[3].Text != "t":
 		what := "function"
 		if c.procedure {
