@@ -117,6 +117,7 @@ func (h *held) useLane(l *pool.Lane) error {
 			return err
 		}
 	}
+	h.s.route.touch.ask(h.conn) // by whatever it is used for
 	var err error
 	h.translate, err = h.translationTo(l)
 	return err

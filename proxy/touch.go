@@ -238,7 +238,7 @@ func errRowsMoved() *pgerr.Error {
 // ask notes that a backend of the session is about to be asked something, which may be when it takes
 // the snapshot of its transaction.
 func (t *touching) ask(c *pool.Conn) {
-	if c.Status() == wire.TxIdle || !t.s.tx.isOpen() || t.s.tx.isSnapped() || t.s.route.snap == nil {
+	if !t.s.tx.isOpen() || t.s.tx.isSnapped() || t.s.route.snap == nil || !takesPart(c) {
 		return
 	}
 	t.mu.Lock()

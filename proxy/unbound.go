@@ -106,6 +106,9 @@ func (ps *portals) fits(x *gathering, name, tail []byte) error {
 	if x.explain != nil {
 		return nil
 	}
+	if err := ps.s.tx.takeSnapshots(); err != nil { // a server takes its snapshot to bind
+		return err
+	}
 	if err := ps.s.gather.learnBound(x); err != nil {
 		return err
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weft/config"
 	"weft/integration/harness"
@@ -118,6 +120,65 @@ func TestEarlySnapshots(t *testing.T) {
 		w.must(slow, "rollback")
 		w.must(c, "select weft.wait_move($1)", job)
 		_ = slow.Close(t.Context())
+	}
+	w.settled(c)
+}
+
+// TestEarlyBind: the first statement of a block is bound before rows move, and executed after. A server takes the snapshot when it binds.
+func TestEarlyBind(t *testing.T) {
+	w := newWorld(t, "move_bound", 2)
+	c := w.conn(0)
+	for to := range 4 {
+		slow := w.conn(1)
+		if _, err := slow.PgConn().Prepare(t.Context(), "n", "select count(*) from acct", nil); err != nil {
+			t.Fatal(err)
+		}
+		job := value[string](w, c, "select weft.move_buckets('0-63', $1, until => 1, pause_target => '10ms')", names(t)[to%shards])
+		w.until(c, "select state in ('paused', 'done') from weft.moves where job = $1", job)
+		if to%2 == 1 {
+			w.must(c, fmt.Sprintf("alter table acct add column c%d int", to)) // the statement is planned anew
+		}
+		w.must(slow, "begin isolation level repeatable read")
+		f := slow.PgConn().Frontend()
+		f.SendBind(&pgproto3.Bind{PreparedStatement: "n"})
+		f.SendDescribe(&pgproto3.Describe{ObjectType: 'P'})
+		f.Send(&pgproto3.Flush{})
+		if err := f.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for described := false; !described; {
+			m, err := f.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, described = m.(*pgproto3.RowDescription)
+		}
+		if value[bool](w, c, "select state = 'paused' from weft.moves where job = $1", job) {
+			w.must(c, "select weft.set_move($1, until => 100, pause_target => '400ms', duty => 100)", job)
+			w.must(c, "select weft.resume_moves($1)", job)
+		}
+		w.until(c, "select state = 'done' or blocked_by is not null from weft.moves where job = $1", job)
+		f.SendExecute(&pgproto3.Execute{})
+		f.SendSync(&pgproto3.Sync{})
+		if err := f.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		w.exact(fmt.Sprint("move ", to), func() (n int, failed error) {
+			for {
+				switch m, err := f.Receive(); m := m.(type) {
+				case *pgproto3.DataRow:
+					n, failed = strconv.Atoi(string(m.Values[0]))
+				case *pgproto3.ErrorResponse:
+					failed = pgconn.ErrorResponseToPgError(m)
+				case *pgproto3.ReadyForQuery:
+					return n, failed
+				case nil:
+					t.Fatal(err)
+				}
+			}
+		}, accounts)
+		_ = slow.Close(t.Context())
+		w.must(c, "select weft.wait_move($1)", job)
 	}
 	w.settled(c)
 }
