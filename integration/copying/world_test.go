@@ -30,7 +30,7 @@ type world struct {
 func newWorld(t testing.TB, name string, setup []string, declare ...string) *world {
 	t.Helper()
 	w := &world{database: "c_" + name, mask: map[string]bool{}}
-	harness.Weft(t).CreateDatabase(t, w.database)
+	harness.Weft(t).CreatePrepared(t, w.database)
 	harness.Postgres(t).CreateDatabase(t, w.database)
 	w.plain, w.weft = connect(t, harness.Postgres(t), w.database), connect(t, harness.Weft(t), w.database)
 	for _, sql := range setup {

@@ -61,7 +61,7 @@ func makeWorld(t *testing.T, db string, pad int, configure func(*config.Config))
 			configure(cfg)
 		}
 	})
-	w.weft.CreateDatabase(t, db)
+	w.weft.CreatePrepared(t, db)
 	c := w.conn()
 	must(t, c, `create table big (k bigint primary key, g int, v int, pad text);
 		create table oth (k bigint primary key, v int);

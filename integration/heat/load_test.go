@@ -48,7 +48,7 @@ func newWorld(t *testing.T, db string, configure ...func(*config.Config)) *world
 func worldOf(t *testing.T, db string, proxies ...*harness.Target) *world {
 	t.Helper()
 	w := &world{T: t, db: db, proxies: proxies}
-	w.proxies[0].CreateDatabase(t, db)
+	w.proxies[0].CreatePrepared(t, db)
 	c := w.conn(0, "postgres")
 	w.must(c, "create table acct (id bigint primary key, n bigint not null default 0)")
 	w.must(c, "create table page (path text primary key, n bigint not null default 0)")

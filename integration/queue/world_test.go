@@ -54,7 +54,7 @@ func newWorld(t *testing.T, db string, configure ...func(*config.Config)) *world
 	for _, c := range configure {
 		w.proxies = append(w.proxies, harness.StartWeft(t, c))
 	}
-	w.proxies[0].CreateDatabase(t, db)
+	w.proxies[0].CreatePrepared(t, db)
 	c := w.conn(0, "postgres")
 	w.must(c, "create table acct (id bigint primary key, n bigint not null default 0)")
 	w.must(c, "insert into acct (id) select i from generate_series(1, 200) i")

@@ -39,7 +39,7 @@ func newWorld(t *testing.T, db string, proxies int) *world {
 	for range proxies {
 		w.proxies = append(w.proxies, harness.StartWeft(t, func(*config.Config) {}))
 	}
-	w.proxies[0].CreateDatabase(t, db)
+	w.proxies[0].CreatePrepared(t, db)
 	c := w.conn(0)
 	w.must(c, `create type mood as enum ('good', 'bad');
 		create function double(n bigint) returns bigint immutable language sql as 'select 2 * n';

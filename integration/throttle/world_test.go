@@ -42,7 +42,7 @@ func newWorld(t *testing.T, db string, configure ...func(*config.Config)) *world
 		w.proxies = append(w.proxies, harness.StartWeft(t, c))
 	}
 	t.Cleanup(w.unthrottle)
-	w.proxies[0].CreateDatabase(t, db)
+	w.proxies[0].CreatePrepared(t, db)
 	c := w.conn(0, "postgres")
 	w.must(c, "create table acct (id bigint primary key, n bigint not null default 0)")
 	w.must(c, "create table home (id int)")
