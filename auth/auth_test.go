@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/pgerr"
+	"weft/pgserver/pgtest"
 )
 
 // login connects pgx to addr and returns the error the server sent, if any.
@@ -28,7 +29,7 @@ func login(t *testing.T, addr string, params string) error {
 	if err != nil {
 		host, port = filepath.Dir(addr), strings.TrimPrefix(filepath.Ext(addr), ".")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, "host="+host+" port="+port+" dbname=app "+params)
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"weft/pgserver/pgtest"
 )
 
 // rawClient speaks the dialogue byte by byte, so that it can speak it wrongly.
@@ -31,7 +33,7 @@ func dialRaw(t *testing.T, addr string, secure bool, user, database string) *raw
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(pgtest.Patience))
 	if secure {
 		b, _ := (&pgproto3.SSLRequest{}).Encode(nil)
 		if _, err := conn.Write(b); err != nil {

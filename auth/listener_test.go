@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weft/pgerr"
+	"weft/pgserver/pgtest"
 )
 
 // listener is the least server that clients can log in to: startup, TLS,
@@ -69,7 +70,7 @@ func listenOn(t *testing.T, cfg Config, network, address string, cert tls.Certif
 			}
 			sessions.Go(func() {
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(20 * time.Second))
+				conn.SetDeadline(time.Now().Add(pgtest.Patience))
 				if err := l.serve(conn); err != nil && !errors.Is(err, io.EOF) {
 					t.Logf("session: %v", err)
 				}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/pgserver/pgtest"
 )
 
 // postgres is a real PostgreSQL, started once per test run: what weft's answers
@@ -147,7 +149,7 @@ func launchPostgres() (_ *postgres, stop func(), err error) {
 }
 
 func (pg *postgres) fill() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer cancel()
 	var conn *pgconn.PgConn
 	for {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weft/pgserver/pgtest"
 )
 
 // keyPair writes a self-signed certificate, good for either end, and its key.
@@ -53,8 +55,8 @@ func handshake(t *testing.T, server, client *tls.Config) (error, error) {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	_ = a.SetDeadline(time.Now().Add(5 * time.Second))
-	_ = b.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = a.SetDeadline(time.Now().Add(pgtest.Patience))
+	_ = b.SetDeadline(time.Now().Add(pgtest.Patience))
 	served := make(chan error, 1)
 	go func() {
 		err := tls.Server(a, server).Handshake()

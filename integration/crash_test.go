@@ -40,7 +40,7 @@ func TestServerKilled(t *testing.T) {
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- write(ctx, target, &acked) }()
-	for deadline := time.Now().Add(10 * time.Second); acked.Load() < 20; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(pgtest.Patience); acked.Load() < 20; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the writer does not get going")
 		}
@@ -66,7 +66,7 @@ func TestServerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := acked.Load()
-	for deadline := time.Now().Add(15 * time.Second); acked.Load() < before+20; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(pgtest.Patience); acked.Load() < before+20; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("writes do not come back after the server did")
 		}

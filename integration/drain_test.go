@@ -165,7 +165,7 @@ func TestDrainInProcess(t *testing.T) {
 		}()
 	}
 	target.Await(t, "select count(*) > 50 from load")
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), pgtest.Patience)
 	defer stop()
 	if err := target.Server.Drain(ctx); err != nil {
 		t.Errorf("drain: %v", err)

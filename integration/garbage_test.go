@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // TestGarbage throws random bytes at the server at every stage of a session.
@@ -19,7 +20,7 @@ func TestGarbage(t *testing.T) {
 		rounds := 150
 		for range rounds {
 			c := dialRaw(t, target.Addr)
-			if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			if err := c.SetDeadline(time.Now().Add(pgtest.Patience)); err != nil {
 				t.Fatal(err)
 			}
 			if rnd.IntN(3) > 0 {

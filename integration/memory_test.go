@@ -14,6 +14,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // streamed is the size of the result that passes through: long enough that a
@@ -216,7 +217,7 @@ func TestLargeStatements(t *testing.T) {
 			if grown := peak() - before; grown > memory+64<<20 {
 				t.Errorf("%d clients take %d MiB of %d", clients, grown>>20, memory>>20)
 			}
-			for until := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			for until := time.Now().Add(pgtest.Patience); ; time.Sleep(100 * time.Millisecond) {
 				left := p.RSS(t) - before
 				if left < 64<<20 { // the C library keeps some of what the parser had
 					break

@@ -22,6 +22,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // teller is a client that moves money between accounts of all shards.
@@ -213,7 +214,7 @@ type operator struct {
 func (o operator) run(commands ...string) {
 	o.t.Helper()
 	for _, c := range commands {
-		ctx, stop := context.WithTimeout(o.ctx, 15*time.Second)
+		ctx, stop := context.WithTimeout(o.ctx, pgtest.Patience)
 		if _, err := o.admin.Exec(ctx, c); err != nil {
 			o.t.Errorf("%s: %v", c, err)
 		}
@@ -299,7 +300,7 @@ func (o operator) nothingLeft(goroutinesBefore int) {
 		},
 		"goroutines": func() bool { return goroutines(o.t, o.p) <= goroutinesBefore+5 },
 	} {
-		end := time.Now().Add(20 * time.Second)
+		end := time.Now().Add(pgtest.Patience)
 		for !gone() {
 			if time.Now().After(end) {
 				o.t.Errorf("%s are left; %d goroutines, before there were %d", what, goroutines(o.t, o.p), goroutinesBefore)

@@ -281,7 +281,7 @@ func TestTablesOfAllProxies(t *testing.T) {
 	if _, err := clear.Write(wire.AppendAsk(nil)); err != nil {
 		t.Fatal(err)
 	}
-	_ = clear.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = clear.SetDeadline(time.Now().Add(pgtest.Patience))
 	if n, err := clear.Read(make([]byte, 32)); err == nil {
 		t.Errorf("%d bytes in clear", n)
 	}
@@ -343,7 +343,7 @@ func TestNoProxyAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(pgtest.Patience))
 	challenge := make([]byte, 32)
 	if _, err := conn.Write(wire.AppendAsk(nil)); err != nil {
 		t.Fatal(err)
@@ -453,7 +453,7 @@ func noChange(*config.Config) {}
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("did not happen")
 		}

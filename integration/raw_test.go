@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // startup is a StartupMessage for the database app.
@@ -54,7 +55,7 @@ func (c rawConn) query(sql string) error {
 
 // ready reads up to ReadyForQuery and reports an error seen on the way.
 func (c rawConn) ready() error {
-	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(pgtest.Patience)); err != nil {
 		return err
 	}
 	var failed error

@@ -11,6 +11,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // TestManyListeners: listeners hold no server connection each.
@@ -245,7 +246,7 @@ func TestCreateDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The server may take a moment to notice the client's end.
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(pgtest.Patience); ; time.Sleep(20 * time.Millisecond) {
 			got := try(conn, "drop database made")
 			if got == "" {
 				break
@@ -309,7 +310,7 @@ func TestDropShardedDatabase(t *testing.T) {
 			}
 		}
 		// The proxy may take a moment to notice a client's end.
-		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(pgtest.Patience); ; time.Sleep(20 * time.Millisecond) {
 			got := try(conn, "drop database sharded")
 			if got == "" {
 				break

@@ -23,6 +23,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 	"weft/wire"
 )
 
@@ -178,7 +179,7 @@ func TestDirectTLS(t *testing.T) {
 			}
 			continue
 		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(pgtest.Patience))
 		_, _ = c.Write(startup())
 		answer := make([]byte, 300)
 		n, _ := c.Read(answer)

@@ -24,7 +24,7 @@ import (
 // query runs one statement and returns its only value as text.
 func query(t *testing.T, connString, sql string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, connString)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestLife(t *testing.T) {
 	}
 	srv.Kill()
 	// It has let go of everything, but may need a moment more to be gone.
-	for end := time.Now().Add(5 * time.Second); alive(srv.PID()) || alive(pid); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); alive(srv.PID()) || alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("processes live on after Kill")
 		}
@@ -191,7 +191,7 @@ func TestStartEndsOrphans(t *testing.T) {
 	}
 	select {
 	case <-srv.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(pgtest.Patience):
 		t.Fatal("Done is not closed")
 	}
 	if err := srv.Err(); err == nil || !strings.Contains(err.Error(), "killed") {
@@ -203,7 +203,7 @@ func TestStartEndsOrphans(t *testing.T) {
 	if err := srv.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(5 * time.Second); alive(backend); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); alive(backend); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("orphaned backend lives on")
 		}
@@ -282,7 +282,7 @@ func TestInitKilled(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".shard-0.init-*", "*"))
 		return found
 	}
-	for deadline := time.Now().Add(30 * time.Second); len(leftovers()) < 3 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(pgtest.Patience); len(leftovers()) < 3 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if err := helper.Process.Kill(); err != nil {
@@ -344,7 +344,7 @@ func TestServerEndsWithCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = helper.Wait() // killed
-	for deadline := time.Now().Add(10 * time.Second); alive(pid); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(pgtest.Patience); alive(pid); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGQUIT)
 			t.Fatal("the server lives on")

@@ -352,8 +352,7 @@ func TestDeadBackend(t *testing.T) {
 	victim := acquire(t, l, pool.Want{})
 	pid := victim.PID()
 	victim.Release()
-	ask(t, killer, fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid))
-	time.Sleep(50 * time.Millisecond)
+	ask(t, killer, fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", pid))
 	c := acquire(t, l, pool.Want{Prefer: victim})
 	if c.PID() == pid {
 		t.Error("a dead connection was lent")
@@ -563,15 +562,22 @@ func TestCustomParameters(t *testing.T) {
 // TestCancel: the backend is not given on before the request has been
 // delivered.
 func TestCancel(t *testing.T) {
-	_, sh := home(t, pool.Config{MaxPerShard: 1})
+	_, sh := home(t, pool.Config{MaxPerShard: 2})
 	l := lane(t, sh)
-	c := acquire(t, l, pool.Want{})
+	c, watcher := acquire(t, l, pool.Want{}), acquire(t, l, pool.Want{})
+	defer watcher.Release()
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Exec("SELECT pg_sleep(10)")
+		_, err := c.Exec("SELECT pg_sleep(600)")
 		done <- err
 	}()
-	time.Sleep(50 * time.Millisecond)
+	asleep := fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'PgSleep'", c.PID())
+	eventually(t, func() string {
+		if ask(t, watcher, asleep) != "1" {
+			return "the statement does not run"
+		}
+		return ""
+	})
 	c.BeginCancel()
 	if err := c.Cancel(context.Background()); err != nil {
 		t.Fatal(err)

@@ -50,3 +50,11 @@ func (s *Server) ErrorOf(pid int32, err error) *pgerr.Error {
 	defer s.register.mu.Unlock()
 	return s.register.sessions[pid].asPanic(pgerr.From(err))
 }
+
+// Waiting is how many clients wait for a backend.
+func (s *Server) Waiting() (n int) {
+	for _, l := range s.pool.Lanes() {
+		n += l.Waiting
+	}
+	return n
+}

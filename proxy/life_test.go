@@ -54,7 +54,8 @@ func TestBackendDiesInsideRow(t *testing.T) {
 	c.exec("SET application_name = 'to be killed'")
 	c.send(query("SELECT 1; SELECT repeat('x', 40000000)"))
 	c.until(wire.CommandComplete)
-	time.Sleep(300 * time.Millisecond) // until every buffer is full
+	// Until every buffer is full.
+	directUntil(t, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'to be killed' AND wait_event = 'ClientWrite'")
 	// Until it is gone: one that can write again before it has noticed goes on.
 	direct(t, "postgres", "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE application_name = 'to be killed'")
 	for {
@@ -107,7 +108,7 @@ func TestDrainWithSilentClient(t *testing.T) {
 	defer silent.Close()
 	idle := dial(t, w.addr, "postgres")
 	time.Sleep(50 * time.Millisecond)
-	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	if err := w.Drain(ctx); err != nil {
 		t.Errorf("drain: %v", err)
@@ -127,7 +128,7 @@ func TestDrainLetsTransactionsEnd(t *testing.T) {
 	c.exec("BEGIN")
 	drained := make(chan error, 1)
 	go func() {
-		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		drained <- w.Drain(ctx)
 	}()
@@ -259,7 +260,7 @@ func TestCancelInQueue(t *testing.T) {
 	a, b := dial(t, w.addr, "postgres"), dial(t, w.addr, "postgres")
 	a.exec("BEGIN")
 	b.send(query("SELECT 1"))
-	time.Sleep(50 * time.Millisecond)
+	awaitQueue(t, w, 1)
 	if err := cancel(w.addr, b.pid, b.key); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (w *weft) close(tb testing.TB) {
 			tb.Errorf("close: %v", err)
 		}
 	case <-time.After(patience):
-		tb.Error("Close did not return within 20 s")
+		tb.Error("Close did not return")
 		return
 	}
 	if err := <-w.served; err != nil {
@@ -129,7 +129,7 @@ func database(tb testing.TB, setup string) string {
 // direct runs SQL on the server itself, without weft.
 func direct(tb testing.TB, database, sql string) {
 	tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	c, err := pgx.Connect(ctx, postgres.ConnString(database))
 	if err != nil {
@@ -138,5 +138,37 @@ func direct(tb testing.TB, database, sql string) {
 	defer c.Close(ctx)
 	if _, err := c.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
 		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// directUntil asks the server itself until a query has rows.
+func directUntil(tb testing.TB, sql string) {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	c, err := pgx.Connect(ctx, postgres.ConnString("postgres"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	for {
+		tag, err := c.Exec(ctx, sql)
+		if err != nil {
+			tb.Fatalf("%s: %v", sql, err)
+		}
+		if tag.RowsAffected() > 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// awaitQueue waits until clients wait for a backend.
+func awaitQueue(tb testing.TB, w *weft, clients int) {
+	tb.Helper()
+	for end := time.Now().Add(patience); w.Waiting() != clients; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("%d clients wait for a backend, not %d", w.Waiting(), clients)
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,7 +27,7 @@ func TestPanic(t *testing.T) {
 		c.AdminDatabase, c.AdminUsers = "weft", []string{"postgres"}
 		c.Settings = func() []console.Setting { panic("on the session's goroutine") }
 	})
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	connect := func(database string) *pgx.Conn {
 		c, err := pgx.Connect(ctx, "postgres://postgres@"+w.addr+"/"+database+"?sslmode=disable&default_query_exec_mode=simple_protocol")

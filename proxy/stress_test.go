@@ -111,11 +111,10 @@ func TestCloseUnderLoad(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	for range 100 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if runtime.NumGoroutine() <= before+1 {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	buf := make([]byte, 1<<20)
 	t.Errorf("%d goroutines before, %d after\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
@@ -274,7 +273,7 @@ func TestSequencesOneByOne(t *testing.T) {
 func (c *client) leave(w *weft) {
 	c.tb.Helper()
 	c.send(terminate())
-	for give := time.Now().Add(10 * time.Second); w.Connected(c.pid); time.Sleep(time.Millisecond) {
+	for give := time.Now().Add(pgtest.Patience); w.Connected(c.pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(give) {
 			c.tb.Fatal("the proxy keeps a client that has left")
 		}

@@ -13,6 +13,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/pgserver/pgtest"
 	"weft/vindex"
 )
 
@@ -165,7 +166,7 @@ func (c *cluster) request(table, columns string) Request {
 }
 
 func (c *cluster) context() context.Context {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	c.Cleanup(stop)
 	return ctx
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"weft/directory"
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 	"weft/pool"
 )
 
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for _, n := range names {
-		starting, done := context.WithTimeout(ctx, time.Minute)
+		starting, done := context.WithTimeout(ctx, pgtest.Patience)
 		s, err := pgserver.StartTemp(starting, pgserver.Config{})
 		done()
 		if err != nil {
@@ -110,7 +110,7 @@ func (p place) exec(t *testing.T, sql string) ([][]string, error) {
 	defer lookingMu.Unlock()
 	c := looking[p]
 	if c == nil {
-		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		var err error
 		l := shared.Shard(spec(p.server)).OpenLane(pool.NewKey(p.database, "postgres", nil))

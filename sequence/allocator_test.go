@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/pgserver/pgtest"
 )
 
 // counter is a home shard: it counts, each draw when it is let, and notes how
@@ -83,7 +84,7 @@ func (c *counter) drawn() []int {
 // waiting returns when n stand in the line.
 func waiting(t *testing.T, a *Allocator, name Name, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(pgtest.Patience); ; time.Sleep(time.Millisecond) {
 		l := a.lock(name)
 		have := 0
 		for w := l.first; w != nil; w = w.next {

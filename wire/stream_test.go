@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/pgserver/pgtest"
 	"weft/wire"
 )
 
@@ -223,7 +224,7 @@ func TestWriteAndFillBlocked(t *testing.T) {
 		_, _ = peer.Write([]byte("answer"))
 		got <- b[filled:]
 	}()
-	_ = s.Conn().SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = s.Conn().SetReadDeadline(time.Now().Add(pgtest.Patience))
 	if err := s.WriteAndFill(question); err != nil {
 		t.Fatal(err)
 	}

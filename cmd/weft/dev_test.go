@@ -183,7 +183,7 @@ func ready(addr string) bool {
 // ask runs one statement and returns its first value.
 func ask(t *testing.T, addr, sql string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
 	defer cancel()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *served) apply(t *testing.T, shard *pgserver.Temp) {
 
 func (s *served) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(40 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-s.done:
 			t.Fatalf("%s: ended with code %d", what, s.cmd.ProcessState.ExitCode())

@@ -31,7 +31,7 @@ const (
 
 func dial(t testing.TB, connString string) *pgconn.PgConn {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	conn, err := pgconn.Connect(ctx, connString)
 	if err != nil {

@@ -73,7 +73,7 @@ func (a *auditor) connect() *pgx.Conn {
 }
 
 func (a *auditor) look(c *pgx.Conn, block bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var sum, again int64
 	var err error

@@ -274,7 +274,7 @@ func (h *historian) lists(c *pgx.Conn) {
 }
 
 func (h *historian) read(c *pgx.Conn, key int64) ([]string, error) {
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	var items string
 	err := c.QueryRow(ctx, "select items from list where key = $1", key).Scan(&items)

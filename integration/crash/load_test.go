@@ -185,7 +185,7 @@ func act(conn *pgx.Conn, r *rand.Rand) (string, error) {
 		batch.Queue("select v from s where id = $1", key)
 		batch.Queue("update s set v = v + 1 where id = $1", key)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	err := conn.SendBatch(ctx, &batch).Close()
 	return code(err), err

@@ -209,7 +209,7 @@ type moveClient struct {
 }
 
 // hopeless is how long a client waits before it gives a statement up: that is reported.
-const hopeless = 40 * time.Second
+const hopeless = patience
 
 func (c *moveClient) run(ctx context.Context, f func(context.Context, *moveClient) error) {
 	for ctx.Err() == nil {

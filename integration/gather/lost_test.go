@@ -227,18 +227,21 @@ func TestDead(t *testing.T) {
 		if !rr.NextRow() {
 			t.Fatal("no row")
 		}
+		sender := w.victim(2, "wait_event = 'ClientWrite'") // it has rows that nobody has got
 		if how == "backend killed" {
-			if err := syscall.Kill(w.victim(2, "true"), syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(sender, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 		} else {
 			victim.Kill()
 		}
+		n := 1
 		for rr.NextRow() {
+			n++
 		}
 		_, err := rr.Close()
 		if code(err) != "08006" || c.IsClosed() {
-			t.Errorf("%s: %v, ended %t", how, err, c.IsClosed())
+			t.Errorf("%s: %d rows, %v, ended %t", how, n, err, c.IsClosed())
 		}
 		if how == "server killed" {
 			for _, sql := range []string{"select count(*) from oth", "select k from oth", "select k from oth order by k", join, "select k from oth limit 1000"} {

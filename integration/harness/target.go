@@ -413,7 +413,7 @@ func (t *Target) AdminInt(ctx context.Context, sql string, args ...any) (n int, 
 // settings of the shards, and then those given.
 func EmptyServer(tb testing.TB, more map[string]string) *pgserver.Temp {
 	tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	all := settings()
 	maps.Copy(all, more)

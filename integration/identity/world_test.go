@@ -101,7 +101,7 @@ func (w *world) all(target *harness.Target) {
 	w.t.Helper()
 	var n int
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if n, err = w.count(target); err == nil && n == w.rows {
 			return
 		}
@@ -118,7 +118,7 @@ func (w *world) refuses(target *harness.Target, code, says string) {
 	w.t.Helper()
 	var n int
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		n, err = w.count(target)
 		if err == nil && n != w.rows {
 			w.t.Fatalf("a wrong answer: %d rows of %d", n, w.rows)
@@ -139,7 +139,7 @@ func ready(t *testing.T, target *harness.Target, status int, says string) {
 	t.Helper()
 	var code int
 	var body []byte
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/readyz?verbose")
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func (w *world) stamped() {
 	for i, s := range w.Shards() {
 		want := fmt.Sprintf(", shard shard-%d, server ", i)
 		got := ""
-		for end := time.Now().Add(20 * time.Second); !strings.Contains(got, want); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(pgtest.Patience); !strings.Contains(got, want); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				w.t.Fatalf("shard-%d is stamped %q", i, got)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/auth"
+	"weft/pgserver/pgtest"
 )
 
 // schemaOf8 is schema weft as a weft made it whose functions trusted the caller's temporary
@@ -51,7 +52,7 @@ func TestAgedSchema(t *testing.T) {
 	}
 	w := start(t, []auth.User{{Name: "mallory", Password: world.mallory}, {Name: "writer", Password: world.victim}})
 	for i := range world.target.Shards() {
-		for until := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for until := time.Now().Add(pgtest.Patience); ; time.Sleep(50 * time.Millisecond) {
 			got := onDatabase(t, i, aged, bad)
 			if got == "0" {
 				break

@@ -3,7 +3,8 @@ package security_test
 import (
 	"context"
 	"testing"
-	"time"
+
+	"weft/pgserver/pgtest"
 )
 
 // TestRolesFromAnywhere: what changes roles goes to all shards, also from a database that
@@ -12,7 +13,7 @@ func TestRolesFromAnywhere(t *testing.T) {
 	w := start(t, nil)
 	admin := connect(t, w, "postgres", "", "dbname=postgres")
 	extended := func(sql string) {
-		ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		if r := admin.conn.ExecParams(ctx, sql, nil, nil, nil, nil).Read(); r.Err != nil {
 			t.Fatalf("%s: %v", sql, r.Err)

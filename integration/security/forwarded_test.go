@@ -6,20 +6,20 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/auth"
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // through connects as a load balancer does, with a header before all else, and returns
 // the connection or the SQLSTATE it was turned away with.
 func through(t *testing.T, w *harness.Target, header, user, password string) (*client, string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	cfg, err := pgconn.ParseConfig(w.ConnString(user, "password="+password))
 	if err != nil {

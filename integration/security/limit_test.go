@@ -10,6 +10,7 @@ import (
 
 	"weft/auth"
 	"weft/config"
+	"weft/pgserver/pgtest"
 )
 
 // TestClientLimits: clients in all are another test's, these are one user's and
@@ -29,7 +30,7 @@ func TestClientLimits(t *testing.T) {
 		t.Errorf("a third one of another user's: %q", got)
 	}
 	_ = a.conn.Close(context.Background())
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(pgtest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		got := try(t, w, "victim", victimPassword)
 		if got == "" {
 			break
@@ -140,7 +141,7 @@ func sendCancel(t *testing.T, addr string, pid uint32, key []byte) {
 	if _, err := conn.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(pgtest.Patience))
 	_, _ = conn.Read(make([]byte, 1)) // until it hangs up
 }
 

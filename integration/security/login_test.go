@@ -12,12 +12,13 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // try connects and returns "" or the SQLSTATE it was turned away with.
 func try(t *testing.T, w *harness.Target, user, password string, more ...string) string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	conn, err := pgconn.Connect(ctx, w.ConnString(user, append(more, "password="+password)...))
 	if err != nil {
@@ -83,14 +84,14 @@ func TestPasswordByOneCommand(t *testing.T) {
 		admin.must("DROP ROLE newcomer")
 	}()
 	extended := func(sql string) {
-		ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		if r := admin.conn.ExecParams(ctx, sql, nil, nil, nil, nil).Read(); r.Err != nil {
 			t.Fatalf("%s: %v", sql, r.Err)
 		}
 	}
 	prepared := func(sql string) {
-		ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		if _, err := admin.conn.Prepare(ctx, "p", sql, nil); err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
@@ -114,7 +115,7 @@ func requirePasswords(tb testing.TB, shard int) {
 		tb.Fatal(err)
 	}
 	onShard(tb, shard, "SELECT pg_reload_conf()")
-	for until := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(pgtest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		if c, err := pgx.Connect(context.Background(), fmt.Sprintf("host=127.0.0.1 port=%d user=mallory dbname=app sslmode=disable", s.Port())); err != nil && strings.Contains(err.Error(), "28P01") {
 			return
 		} else if err == nil {
@@ -183,7 +184,7 @@ type client struct {
 
 func connect(tb testing.TB, t *harness.Target, user, password string, more ...string) *client {
 	tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	cfg, err := pgconn.ParseConfig(t.ConnString(user, append(more, "password="+password)...))
 	if err != nil {
@@ -201,7 +202,7 @@ func connect(tb testing.TB, t *harness.Target, user, password string, more ...st
 // say sends a text and returns its last value, or the SQLSTATE of its error.
 func (c *client) say(sql string) string {
 	c.tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	results, err := c.conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
@@ -223,7 +224,7 @@ func (c *client) say(sql string) string {
 // must is say where an error is a failure of the test.
 func (c *client) must(sql string) {
 	c.tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	if _, err := c.conn.Exec(ctx, sql).ReadAll(); err != nil {
 		c.tb.Fatalf("%s: %v", sql, err)

@@ -85,7 +85,7 @@ func TestServiceTrustsNoDatabase(t *testing.T) {
 		}
 	}
 	// The decisions have been swept: weft can write there.
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for until := time.Now().Add(pgtest.Patience); ; time.Sleep(200 * time.Millisecond) {
 		left := 0
 		for i := range world.target.Shards() {
 			if onDatabase(t, i, database, "SELECT pg_catalog.count(*) FROM weft.decision") != "0" {
@@ -194,7 +194,7 @@ func TestForgedDecisions(t *testing.T) {
 		}
 	}
 	mallory.say("COMMIT")
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for until := time.Now().Add(pgtest.Patience); ; time.Sleep(200 * time.Millisecond) {
 		left := 0
 		for i := range world.target.Shards() {
 			if onDatabase(t, i, keep, "SELECT count(*) FROM weft.decision WHERE starts_with(gid, 'weft:x:')") != "0" {

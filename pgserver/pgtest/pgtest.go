@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"weft/pgserver"
 )
@@ -24,7 +23,7 @@ import (
 // leave empty. It is gone when the test ends.
 func Start(tb testing.TB, cfg pgserver.Config) *pgserver.Temp {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	srv, err := pgserver.StartTemp(ctx, cfg)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/pgserver/pgtest"
 	"weft/wire"
 )
 
@@ -174,11 +175,10 @@ func listen(t *testing.T, h *Hub, c *client, channels ...string) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for range 500 {
+	for end := time.Now().Add(pgtest.Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if f() {
 			return
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 	t.Fatal(what)
 }
