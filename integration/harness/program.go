@@ -63,6 +63,15 @@ func (p *Program) Stopped() bool {
 	return err == nil
 }
 
+// RunWith runs a command of the binary with a configuration.
+func RunWith(tb testing.TB, cfg config.Config, args ...string) (string, error) {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "weft.yaml")
+	writeConfig(tb, file, cfg)
+	out, err := exec.Command(ProgramPath(tb), append(args, "-c", file)...).CombinedOutput()
+	return string(out), err
+}
+
 // Run runs another command of the binary, with the same configuration.
 func (p *Program) Run(args ...string) (string, error) {
 	out, err := exec.Command(p.cmd.Path, append(args, p.cmd.Args[2:4]...)...).CombinedOutput() // -c and the file

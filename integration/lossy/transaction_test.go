@@ -177,6 +177,9 @@ func TestHarmedTransactions(t *testing.T) {
 			w.inWindow(w.connect(0), shards)
 			t.Logf("%d transfers were acknowledged; %d are lost, %d half", len(tr.told), strings.Count(strings.Join(want, " "), "lost"), strings.Count(strings.Join(want, " "), "half"))
 			w.elsewhere(want, now)
+			if name == "participant" {
+				w.accepts(now)
+			}
 		})
 	}
 }
@@ -262,5 +265,36 @@ func (w *world) elsewhere(want []string, now [2]*pgserver.Server) {
 	w.proxies[0] = p
 	if got := w.describe(w.listed(w.connect(0)), now); !slices.Equal(got, want) {
 		w.Errorf("another proxy lists %v, and does not list %v", without(got, want), without(want, got))
+	}
+}
+
+// accepts takes a transaction for settled that is half. The shards forget it, and it stays listed with the time.
+func (w *world) accepts(now [2]*pgserver.Server) {
+	w.Helper()
+	c := w.connect(1)
+	list := w.listed(c)
+	i := slices.IndexFunc(list, func(l listed) bool { return l.State == "half" })
+	gid := list[i].GID
+	if n := value[int](w, now[0], "select count(*) from weft.decision where gid = '"+gid+"'"); n != 1 {
+		w.Fatalf("%d decisions of %s", n, gid)
+	}
+	cfg := config.Default()
+	cfg.Cluster, cfg.Etcd.Endpoints = clusterName, []string{w.endpoint}
+	out, err := harness.RunWith(w.T, cfg, "recover", "--accept", gid)
+	if err != nil || !strings.Contains(out, gid+": accepted") {
+		w.Fatalf("weft recover --accept: %v\n%s", err, out)
+	}
+	if n := value[int](w, now[0], "select count(*) from weft.decision where gid = '"+gid+"'"); n != 0 {
+		w.Errorf("%d decisions of %s are left", n, gid)
+	}
+	if again := w.listed(c); len(again) != len(list) {
+		w.Errorf("%d listed, %d before", len(again), len(list))
+	}
+	var accepted int
+	if err := c.QueryRow(w.within(), "select count(*) from weft.failover_transactions where accepted_at is not null and gid = $1", gid).Scan(&accepted); err != nil || accepted != 1 {
+		w.Errorf("%d accepted, %v", accepted, err)
+	}
+	if out, err := harness.RunWith(w.T, cfg, "recover", "--accept", "weft:1:2:3:shop-0.1"); err == nil || !strings.Contains(out, "is not in weft.failover_transactions") {
+		w.Errorf("a transaction that nobody knows: %v\n%s", err, out)
 	}
 }
