@@ -53,7 +53,8 @@ for p in $packages; do
 	case "${RACE:-} $p" in
 	" weft/integration/routing" | " weft/integration/select" | " weft/integration/crash") long="$long $p" ;;
 	" weft/schema") waits="$waits $p" ;; # it waits more than it computes
-	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/integration/heat" | " weft/integration/gather" | " weft/integration/failover" | " weft/integration/advise" | " weft/integration/importing" | " weft/integration/shards" | " weft/integration/restore" | " weft/integration/durable" | " weft/integration/settle" | " weft/integration/lossy" | " weft/integration/standby" | " weft/integration/tx" | " weft/integration/move" | " weft/integration/wire" | " weft/bench" | " weft/program" | " weft/stream" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict") plain="$plain $p" ;;
+	" weft/integration/analytics" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/integration/queue" | " weft/integration/throttle" | " weft/integration/heat" | " weft/integration/gather" | " weft/integration/failover" | " weft/integration/advise" | " weft/integration/importing" | " weft/integration/shards" | " weft/integration/restore" | " weft/integration/durable" | " weft/integration/settle" | " weft/integration/lossy" | " weft/integration/standby" | " weft/integration/tx" | " weft/integration/move" | " weft/integration/wire" | " weft/integration/plpgsql") plain="$plain $p" ;;
+	" weft/bench" | " weft/program" | " weft/stream" | " weft/planner" | " weft/vindex" | " weft/catalog" | " weft/heat/verdict" | " weft" | " weft/docs" | " weft/advise" | " weft/executor" | " weft/datum" | " weft/heat/trend") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
@@ -106,6 +107,7 @@ waiting=$!
 tested "-p ${AT_ONCE:-2}" $plain || code=1
 crowded weft/integration/gather 'TestCancelAnywhere|TestCrossed|TestSmallPool|TestShared' || code=1
 crowded weft/integration/heat 'TestTurns|TestConvoy|TestHotKey' || code=1
+crowded weft/integration/plpgsql 'TestDoEnds|TestDoExtended' || code=1
 # Short of make movefuzz: statements are compared while buckets move.
 case " $plain " in
 *" weft/integration/write "*) ${GO:-go} test -vet=off "$linker" -timeout 60m weft/integration/write -run '^TestRandom$' -args -moving -for 8s || code=1 ;;
