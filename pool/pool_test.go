@@ -225,7 +225,7 @@ func TestQueueTimeout(t *testing.T) {
 // queue behind.
 func TestUserLimit(t *testing.T) {
 	p, sh := home(t, pool.Config{
-		MaxPerShard: 2, QueueTimeout: 2 * time.Second,
+		MaxPerShard: 2, QueueTimeout: pgtest.Patience,
 		Users: map[string]pool.User{"limited": {MaxConnections: 1, ServerUser: "postgres"}},
 	})
 	limited := sh.OpenLane(pool.NewKey("postgres", "limited", nil))

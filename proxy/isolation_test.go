@@ -14,7 +14,7 @@ import (
 
 // one is a pool with a single backend, so that two clients cannot but share
 // it.
-var one = pool.Config{MaxPerShard: 1, QueueTimeout: 2 * time.Second}
+var one = pool.Config{MaxPerShard: 1, QueueTimeout: patience}
 
 // TestNoStateIsShared lets one client leave every kind of state on the only
 // backend, and another look for it. Then the first must still have it.

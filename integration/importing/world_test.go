@@ -25,7 +25,7 @@ import (
 	"weft/pgserver"
 )
 
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m))

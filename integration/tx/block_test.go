@@ -89,13 +89,13 @@ func TestTimeouts(t *testing.T) {
 // TestCancel: a request to cancel reaches the shard that is waited for.
 func TestCancel(t *testing.T) {
 	w := newWorld(t, "txcancel", 1)
-	other, c := w.conn(0), w.conn(0)
+	other, c, watch := w.conn(0), w.conn(0), w.direct(2)
 	must(t, other, "begin")
 	must(t, other, take, w.keys[2][0])
 	for _, sql := range []string{fmt.Sprintf("update acct set balance = 0 where id = %d", w.keys[2][0]), "update acct set balance = 0"} {
 		w.begin(c)
 		waits := later(c, sql)
-		time.Sleep(200 * time.Millisecond)
+		within(t, "it waits", func() bool { return value[int](t, watch, "select count(*) from pg_locks where not granted") > 0 })
 		if err := c.PgConn().CancelRequest(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -140,16 +140,16 @@ func TestClientGone(t *testing.T) {
 func TestIdleInTransaction(t *testing.T) {
 	w := newWorld(t, "idletx", 1)
 	c := w.conn(0)
-	must(t, c, "set idle_in_transaction_session_timeout = '1s'")
+	must(t, c, "set idle_in_transaction_session_timeout = '3s'")
 	w.begin(c)
 	for range 4 { // on one shard, while the other has nothing to do
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(time.Second)
 		must(t, c, take, w.keys[1][1])
 	}
 	must(t, c, take, w.keys[0][1])
 	must(t, c, "commit")
 	w.begin(c)
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(5 * time.Second)
 	if err := exec(c, "select 1"); code(err) != "25P03" && !c.IsClosed() {
 		t.Errorf("%v", err)
 	}
