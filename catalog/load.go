@@ -99,7 +99,7 @@ type domainColumn struct {
 // widths is how many columns the rows of each kind have. A row's kind is the letter
 // in its first column.
 var widths = map[string]int{
-	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "k": 7, "t": 10, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 9, "e": 2, "l": 4,
+	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "k": 7, "t": 10, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
 }
 
 // row takes in one row of query.

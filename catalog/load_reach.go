@@ -68,7 +68,7 @@ func (l *loader) policy(r []string) error {
 	if r[4] == "" {
 		return fmt.Errorf("a policy for no command")
 	}
-	p := &loadedPolicy{oid: r[1], table: l.relations[r[2]], policy: Policy{Name: r[3], Command: r[4][0]}}
+	p := &loadedPolicy{oid: r[1], table: l.relations[r[2]], policy: Policy{Name: r[3], Command: r[4][0], Using: r[7], Permissive: r[9] == "t"}}
 	if r[5] != "" {
 		p.policy.Roles = strings.Split(r[5], "\x01")
 	}

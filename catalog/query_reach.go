@@ -60,7 +60,7 @@ FROM (SELECT 'd' AS kind, 2604 AS class, d.oid, d.adrelid AS subject, '' AS name
 var policyQuery = busy + `SELECT 'q', p.oid, p.polrelid, p.polname, p.polcmd,
  CASE WHEN NOT 0 = ANY (p.polroles) THEN (SELECT pg_catalog.string_agg(pg_catalog.pg_get_userbyid(r), pg_catalog.chr(1)) FROM pg_catalog.unnest(p.polroles) r) END, b.bad,
  CASE WHEN NOT b.bad THEN pg_catalog.pg_get_expr(p.polqual, p.polrelid) END,
- CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) END
+ CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) END, p.polpermissive
 FROM pg_catalog.pg_policy p
 CROSS JOIN LATERAL (SELECT coalesce(bool_or(d.refobjid <> p.polrelid OR d.refobjsubid = 0), false) AS reads, coalesce(bool_or(d.refobjid IN (SELECT busy.oid FROM busy)), false) AS bad
  FROM pg_catalog.pg_depend d WHERE d.classid = 3256 AND d.objid = p.oid AND d.refclassid = 1259 AND d.deptype = 'n' OFFSET 0) b`

@@ -82,6 +82,12 @@ type Policy struct {
 	Name string
 	// Command is pg_policy.polcmd: r, a, w, d, or * for all.
 	Command byte
+	// Permissive says that a row passes which any permissive policy lets pass. A row has to pass all
+	// policies that are not permissive.
+	Permissive bool
+	// Using is USING as text, all names qualified. Empty if there is none, or if one of Relations is
+	// Busy.
+	Using string
 	// Roles are the roles that the policy applies to. Empty means all roles.
 	Roles []string
 	// Relations are the relations that the policy's expressions read. The policy's

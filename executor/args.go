@@ -24,6 +24,9 @@ type Args struct {
 	// Types overrule the types in the plan.
 	Types []datum.Type
 
+	// Settings tells the values of custom parameters, for Policies. Nil if none is known.
+	Settings Settings
+
 	// Generated are the values weft supplies, as text.
 	Generated [][]byte
 
@@ -43,6 +46,13 @@ type Args struct {
 	Limits *throttle.Places
 	// Hot are the keys that are hot. Nil for none.
 	Hot *queue.Table
+}
+
+// Settings tells the values of custom parameters of a session.
+type Settings interface {
+	// Setting returns the value that a parameter has for certain while the statement runs. The name is
+	// in lower case.
+	Setting(name string) (value string, known bool)
 }
 
 // Params is a view of the parameters in the body of a Bind message.

@@ -42,10 +42,11 @@ type Binder struct {
 
 	shards  collection
 	missing []Missing
-	spelled []byte // memory of spell
-	buckets int    // buckets of ranges looked at so far
-	last    int    // what routed ids of the row placed last name
-	every   bool   // an instance may be on all shards that have rows of its table
+	spelled []byte         // memory of spell
+	buckets int            // buckets of ranges looked at so far
+	last    int            // what routed ids of the row placed last name
+	every   bool           // an instance may be on all shards that have rows of its table
+	policy  *plan.Instance // the first instance that was placed by its Policy
 
 	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
 	Noting  bool
@@ -127,7 +128,7 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
 	b.shards.reset(snap)
-	b.missing, b.buckets, b.touched, b.every, b.used.count, b.limited, b.hot = nil, 0, b.touched[:0], false, 0, 0, nil
+	b.missing, b.buckets, b.touched, b.every, b.used.count, b.limited, b.hot, b.policy = nil, 0, b.touched[:0], false, 0, 0, nil, nil
 	if cap(b.touched) > maxKeep/8 {
 		b.touched = nil
 	}
@@ -162,6 +163,11 @@ func (b *Binder) home() int {
 // instance adds the shards of one appearance of a table.
 func (b *Binder) instance(in *plan.Instance) error {
 	columns := in.Table.Vindex.Columns()
+	if in.Policy != nil {
+		if done, err := b.policed(in, columns[0].Column); done || err != nil {
+			return err
+		}
+	}
 	if in.Lookup != nil {
 		if done, err := b.found(in); done || err != nil {
 			return err

@@ -43,6 +43,14 @@ func (b *Binder) plain(src *plan.Source) (datum.Value, bool) {
 		start := len(b.buf)
 		b.buf = append(b.buf, src.Text...)
 		return datum.Value{Type: src.Type, Bytes: b.since(start)}, true
+	case plan.Setting:
+		if a.Settings == nil {
+			return datum.Value{}, false
+		}
+		text, ok := a.Settings.Setting(src.Text)
+		start := len(b.buf)
+		b.buf = append(b.buf, text...)
+		return datum.Value{Type: src.Type, Bytes: b.since(start)}, ok
 	case plan.Null:
 		return datum.Value{Type: src.Type}, true
 	}

@@ -241,6 +241,9 @@ func (x *Execution) keyCondition(in *plan.Instance) string {
 			parts = append(parts, keyName(vx, 0)+op+x.source(b.Source))
 		}
 	}
+	if in.Policy != nil {
+		parts = append(parts, keyName(vx, 0)+" = "+in.Policy.Set[0].Text+" by policy "+strconv.Quote(in.Policy.Name)+", which leads to no single shard here")
+	}
 	return strings.Join(parts, ", ")
 }
 

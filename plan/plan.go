@@ -45,6 +45,9 @@ type Plan struct {
 	Confined bool
 	Names    []string
 
+	// Policed says that an instance has a Policy.
+	Policed bool
+
 	// Writes says that the text may change rows, or call a function that may.
 	Writes bool
 
@@ -175,6 +178,18 @@ type Instance struct {
 
 	// Bounds are bounds on the only key column, if its vindex keeps an order.
 	Bounds []Bound
+
+	// Policy says which key row security lets pass. It is used before all else that is known of the
+	// rows. Nil for none.
+	Policy *Policy
+}
+
+// Policy is what row security says of the only key column of a table: the column equals a custom
+// parameter of the session, in all rows that the role of the plan's environment can see or change.
+type Policy struct {
+	Name string // name of a policy that says so
+	// Set has one Source, of kind Setting.
+	Set Set
 }
 
 // LookupKey is what is known of the columns of a lookup.
@@ -221,6 +236,8 @@ const (
 	Computed
 	// Constant is Text, a value that stands in the schema (a column default).
 	Constant
+	// Setting is the value of the custom parameter whose name is Text, in lower case.
+	Setting
 )
 
 // Source is one value.

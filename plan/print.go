@@ -135,9 +135,16 @@ func (in *Instance) String() string {
 	}
 	for _, s := range in.IDs {
 		b.WriteString(sep + "routed " + in.Table.IDs.Column + " " + s.String())
+		sep = ", "
+	}
+	if p := in.Policy; p != nil {
+		b.WriteString(sep + p.String())
 	}
 	return b.String()
 }
+
+// String says what row security requires of the key.
+func (p *Policy) String() string { return "policy " + strconv.Quote(p.Name) + " " + p.Set.String() }
 
 // String says what is looked up.
 func (k *LookupKey) String() string {
@@ -185,6 +192,8 @@ func (s Source) String() string {
 		return "(" + s.Expr.Left.String() + " " + string(s.Expr.Op) + " " + s.Expr.Right.String() + ")"
 	case Constant:
 		out = "constant " + strconv.Quote(s.Text)
+	case Setting:
+		out = "setting " + s.Text
 	}
 	if s.Negative {
 		out = "-" + out

@@ -169,6 +169,10 @@ func (in *Instance) size() int64 {
 		n += in.Bounds[i].Source.size() + 8
 	}
 	lists := append([][]Set{in.IDs}, in.Keys...)
+	if p := in.Policy; p != nil {
+		n += int64(unsafe.Sizeof(*p)) + int64(len(p.Name)) + piece
+		lists = append(lists, []Set{p.Set})
+	}
 	if k := in.Lookup; k != nil {
 		n += int64(unsafe.Sizeof(*k)) + int64(len(k.Name)) + 256 // and its vindex
 		lists = append(lists, k.Keys...)

@@ -108,6 +108,8 @@ type instance struct {
 	stored bool
 	// semi is set in a subquery whose rows are asked for and not used (EXISTS).
 	semi bool
+	// policy is what row security says of the key. Nil for nothing.
+	policy *plan.Policy
 	// keys is what is known of each key column of a stored row: values, or a column whose facts
 	// hold.
 	keys []storedKey
@@ -144,6 +146,9 @@ func (x *instance) solve(cl *classes) plan.Instance {
 	}
 	if !x.stored {
 		out.Lookup = cl.lookup(x)
+	}
+	if x.policy != nil && !fixed(out.Keys[0]) {
+		out.Policy = x.policy
 	}
 	if ids := x.table.IDs; ids != nil && !x.stored {
 		// If the type is another one, the column is not a bigint any more.

@@ -92,6 +92,7 @@ func (fr fromClause) table(rv *pg.RangeVar, s *scope) *source {
 		if !t.Reference {
 			x = fr.l.a.appear(t, called(rv), s)
 			x.rv = rv
+			x.policy = fr.l.a.policyKey(rel, t, 'r')
 		}
 		cols := columns(rel, x)
 		return fr.l.a.notes.appears(fr.l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)

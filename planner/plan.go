@@ -218,6 +218,7 @@ func (a *analysis) solve() {
 		in := x.solve(known[x.scope])
 		a.settleInstance(&in)
 		a.out.Instances = append(a.out.Instances, in)
+		a.out.Policed = a.out.Policed || in.Policy != nil
 		if len(in.Keys[0]) == 0 && free == nil {
 			free = &unplaced{name: x.name, key: x.table.keys[0].Name, stored: x.stored}
 		}
@@ -418,6 +419,9 @@ func describe(in *plan.Instance, keys []directory.Column) string {
 	}
 	for _, s := range in.IDs {
 		parts = append(parts, "routed "+in.Table.IDs.Column+" "+s.String())
+	}
+	if in.Policy != nil {
+		parts = append(parts, in.Policy.String())
 	}
 	verb := ": "
 	if in.Stored {

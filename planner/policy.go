@@ -38,15 +38,15 @@ func NewRole(rows [][]string) *Role {
 	return role
 }
 
-// Guarded reports whether plans of a schema depend on the role: a policy reads tables or calls a
-// function that is not pure.
+// Guarded reports whether plans of a schema depend on the role: a policy reads tables, calls a
+// function that is not pure, or reads a parameter of the session, which may be a shard key.
 func Guarded(s *catalog.Schema) bool {
 	for r := range s.Relations() {
 		if !r.RowSecurity {
 			continue
 		}
 		for i := range r.Policies {
-			if p := &r.Policies[i]; len(p.Relations) > 0 || !p.Calls.Pure() {
+			if p := &r.Policies[i]; len(p.Relations) > 0 || !p.Calls.Pure() || strings.Contains(p.Using, settingFunction+"(") {
 				return true
 			}
 		}

@@ -225,6 +225,7 @@ func (mo modification) update(n *pg.UpdateStmt) []output {
 	mo.firing(tg, catalog.OnUpdate, setting(n.TargetList))
 	src := mo.targetSource(tg, n.Relation)
 	mo.l.sources = append(mo.l.sources, src)
+	mo.guarded(tg, 'w')
 	mo.l.fromClause().from(n.FromClause)
 	mo.l.predicates().condition(n.WhereClause)
 	if mo.l.a.writes().draws(tg, n) {
@@ -251,6 +252,7 @@ func (mo modification) remove(n *pg.DeleteStmt) []output {
 	tg := mo.target(n.Relation, &changes{all: true, gone: true})
 	mo.firing(tg, catalog.OnDelete, nil)
 	mo.l.sources = append(mo.l.sources, mo.targetSource(tg, n.Relation))
+	mo.guarded(tg, 'd')
 	mo.l.fromClause().from(n.UsingClause)
 	mo.l.predicates().condition(n.WhereClause)
 	return mo.returning(n.ReturningList)

@@ -40,6 +40,9 @@ func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts,
 			err, in.drawn = rt.s.drawn.drawFor(r, p, how), true
 		case findShards:
 			r.bind.Noting = rt.touch.noting()
+			if p.Policed {
+				r.args.Settings = customsDuring(&rt.s.record, f)
+			}
 			at, missing, err = rt.findShards(r, p, &in)
 			rt.touch.expectKeyed(r, p, f)
 		case enterValues:
@@ -77,6 +80,7 @@ func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts,
 func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane, []executor.Missing, error) {
 	r.args.ASCII = rt.s.out.encoding != "UTF8"
 	if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
+		r.args.Settings = nil
 		return nil, nil, err
 	}
 	rt.touch.routed = rt.snap
@@ -86,7 +90,7 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	}
 	r.args.Hot = r.hot
 	shards, err := r.bind.Bind(p, rt.snap, &r.args)
-	r.args.Watch, r.args.Limits, r.args.Hot = nil, nil, nil // sessions of other databases borrow the router too
+	r.args.Watch, r.args.Limits, r.args.Hot, r.args.Settings = nil, nil, nil, nil // sessions of other databases borrow the router too
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,6 +112,9 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	}
 	if in.found = onOne; shards.Any() {
 		in.found = onAny
+	}
+	if p.Explain != nil && r.bind.Policed() != nil {
+		rt.s.out.tell(ledBy(r.bind.Policed(), rt.snap.Shards[one].Name))
 	}
 	in.missing, in.late, in.home = len(shards.Missing) > 0, p.Timed && rt.s.tx.late(lane), lane == rt.s.lane
 	return lane, shards.Missing, nil

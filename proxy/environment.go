@@ -366,53 +366,6 @@ func (rt *routing) roleKey(version int64) pathKey {
 	return key
 }
 
-// knownRole is a role, and when the home shard was asked for it.
-type knownRole struct {
-	role  *planner.Role
-	asked time.Time
-}
-
-// roleLife is how long a known role is used. Its rights can be changed from other databases,
-// which does not change the schema of this one.
-const roleLife = time.Second
-
-// roleAged reports whether the session's role has to be asked for again. Env.Role is nil unless
-// the schema has policies.
-func (rt *routing) roleAged() bool { return rt.env.Role != nil && time.Since(rt.roleAsked) > roleLife }
-
-// role returns what decides which policies apply to the session: the same value as long as it
-// does not change.
-func (rt *routing) role(version int64, private bool) (*planner.Role, error) {
-	key := rt.roleKey(version)
-	e := rt.s.srv.memory.envs
-	e.mu.Lock()
-	known := e.roles[key]
-	e.mu.Unlock()
-	if !private && known != nil && time.Since(known.asked) <= roleLife {
-		rt.roleAsked = known.asked
-		return known.role, nil
-	}
-	rows, err := rt.askHome(planner.RoleSQL)
-	if err != nil {
-		return nil, err
-	}
-	role := planner.NewRole(rows)
-	if private {
-		return role, nil
-	}
-	if known != nil && known.role.Bypass == role.Bypass && maps.Equal(known.role.Has, role.Has) {
-		role = known.role
-	}
-	rt.roleAsked = time.Now()
-	e.mu.Lock()
-	if len(e.roles) >= maxEnvironments {
-		clear(e.roles)
-	}
-	e.roles[key] = &knownRole{role, rt.roleAsked}
-	e.mu.Unlock()
-	return role, nil
-}
-
 // temporary returns the names of the session's temporary relations.
 func (rt *routing) temporary() (map[string]bool, error) {
 	rows, err := rt.askHome("SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()")
