@@ -99,7 +99,7 @@ type domainColumn struct {
 // widths is how many columns the rows of each kind have. A row's kind is the letter
 // in its first column.
 var widths = map[string]int{
-	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "k": 7, "t": 10, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
+	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "n": 9, "k": 7, "t": 10, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
 }
 
 // row takes in one row of query.
@@ -120,6 +120,8 @@ func (l *loader) row(r []string) error {
 		return l.column(r)
 	case "i":
 		return l.index(r)
+	case "n":
+		return l.derivedIndex(r)
 	case "k":
 		l.foreignKey(r)
 	case "t":
@@ -223,11 +225,19 @@ func (l *loader) lookups(run func(sql string) ([][]string, error)) error {
 		return err
 	}
 	for _, r := range rows {
-		if rel := l.relations[r[1]]; rel != nil && r[0] == "w" && len(r) == 8 {
-			rel.Lookups = append(rel.Lookups, Lookup{
+		if rel := l.relations[r[1]]; rel != nil && r[0] == "w" && len(r) == 13 {
+			k := Lookup{
 				Name: r[2], Columns: l.names(rel, r[1], r[3]), Unique: r[4] == "t", Index: r[5], Public: r[6] == "public",
 				Dropping: strings.HasPrefix(r[6], "drop"), Job: r[7],
-			})
+			}
+			if r[8] != "" {
+				k.Shape, k.Condition, k.Uses = r[8], r[9], l.names(rel, r[1], r[12])
+				k.Values, k.Items = strings.Split(r[10], "\x01"), strings.Split(r[11], "\x01")
+				k.Expressions = slices.ContainsFunc(k.Items, func(item string) bool {
+					return !slices.ContainsFunc(k.Uses, func(name string) bool { return item == QuoteIdents([]string{name}) })
+				})
+			}
+			rel.Lookups = append(rel.Lookups, k)
 		}
 	}
 	return nil

@@ -58,6 +58,9 @@ ORDER BY a.attrelid, a.attnum`,
  NOT i.indimmediate, i.indisunique AND coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
 FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
 
+	// A unique index that has more than whole columns.
+	derivedQuery,
+
 	// A foreign key.
 	`SELECT 'k', k.conname, k.conrelid, k.conkey, k.confrelid, k.confkey, pg_catalog.pg_get_constraintdef(k.oid)
 FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
@@ -116,11 +119,16 @@ FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 // may not exist.
 //
 // REINDEX CONCURRENTLY gives an index another OID, and the next DDL command enters that
-// OID into weft.lookup. Until then lookupQuery finds the index by its columns.
+// OID into weft.lookup. Until then lookupQuery finds the index by its columns or its shape.
+//
+// A weft before version 6 of the lookups made weft.lookup without the last columns.
 const lookupQuery = `SELECT 'w', k.owner, k.name, '{' || pg_catalog.array_to_string(k.columns, ',') || '}', k.single,
  coalesce((SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = k.index), (SELECT c.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
-  WHERE k.index <> 0 AND i.indisvalid AND ` + LookupIndex + ` ORDER BY i.indexrelid LIMIT 1)), k.state, k.job
-FROM weft.lookup k ORDER BY k.single DESC, k.name`
+  WHERE k.index <> 0 AND i.indisvalid AND ` + LookupIndex + ` ORDER BY i.indexrelid LIMIT 1)), k.state, k.job, coalesce(j.k ->> 'shape', ''), coalesce(j.k ->> 'condition', ''),
+ coalesce((SELECT pg_catalog.string_agg(x, pg_catalog.chr(1) ORDER BY n) FROM pg_catalog.jsonb_array_elements_text(j.k -> 'items') WITH ORDINALITY u(x, n)), ''),
+ coalesce((SELECT pg_catalog.string_agg(x, pg_catalog.chr(1) ORDER BY n) FROM pg_catalog.jsonb_array_elements_text(j.k -> 'shown') WITH ORDINALITY u(x, n)), ''),
+ coalesce((SELECT pg_catalog.string_agg(x, ',' ORDER BY n) FROM pg_catalog.jsonb_array_elements_text(j.k -> 'uses') WITH ORDINALITY u(x, n)), '')
+FROM weft.lookup k CROSS JOIN LATERAL (SELECT pg_catalog.to_jsonb(k)) j(k) ORDER BY k.single DESC, k.name`
 
 // ownSchema is the SQL expression for the OID of schema weft, or 0.
 const ownSchema = `coalesce(pg_catalog.to_regnamespace('weft')::oid, 0)`

@@ -1,6 +1,11 @@
 package catalog
 
-import "weft/quote"
+import (
+	"slices"
+	"strings"
+
+	"weft/quote"
+)
 
 // Schema is one database's schema at one version, as the home shard has it.
 // It is immutable.
@@ -160,6 +165,8 @@ type Unique struct {
 	NullsNotDistinct bool
 	// Exclusion: this is an exclusion constraint, not a unique constraint.
 	Exclusion bool
+	// Derived is set for an index of a live schema that has more than whole columns.
+	Derived *Derived
 }
 
 // Lookup is a table that weft keeps to find the rows that have given values in some
@@ -167,6 +174,15 @@ type Unique struct {
 type Lookup struct {
 	Name    string // the name of the lookup, and of its table in schema weft
 	Columns []string
+	// Shape is that of the index that the lookup is derived from, because the index has more than whole columns. Such a lookup has no
+	// Columns: it keeps values unique, and finds no rows. It is empty for other lookups, as are the fields of this group.
+	Shape     string
+	Values    []string // the SQL of each item, with bare column names
+	Condition string   // the predicate, or empty
+	Items     []string // the items as PostgreSQL's messages show them
+	Uses      []string // the columns that Values and Condition use
+	// Expressions: some items are not columns.
+	Expressions bool
 	// Unique: no two rows have the same values, not even on different shards.
 	Unique bool
 	// Index is the unique index that the lookup makes unique over all shards. Empty
@@ -178,6 +194,19 @@ type Lookup struct {
 	Dropping bool
 	// Job is the proxy that is making or dropping the lookup.
 	Job string
+}
+
+// Key lists what the lookup keeps unique or finds rows by, as PostgreSQL's messages do.
+func (l *Lookup) Key() string {
+	if l.Shape != "" {
+		return strings.Join(l.Items, ", ")
+	}
+	return QuoteIdents(l.Columns)
+}
+
+// About reports whether the lookup depends on the values of a column.
+func (l *Lookup) About(column string) bool {
+	return slices.Contains(l.Columns, column) || slices.Contains(l.Uses, column)
 }
 
 // ForeignKey is a foreign key constraint.

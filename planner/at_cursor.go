@@ -38,7 +38,7 @@ func (wr writes) atCursor(original *pg.Node, types []uint32) {
 		wr.a.unsupported("Name the row by its primary key.", "WHERE CURRENT OF is not supported for reference table %q: a cursor is on one shard, and the row on all", t.Name)
 	default:
 		p := wr.planAtKey(original, t, types)
-		looksUp := slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return c.any(l.Columns) })
+		looksUp := slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return c.any(l.Columns) || c.any(l.Uses) })
 		wr.a.out.AtCursor = p != nil && !looksUp && !p.Strays && wr.a.reach().keyedByParams(p, t)
 		if wr.a.out.AtCursor {
 			return

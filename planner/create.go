@@ -159,6 +159,8 @@ type uniqueKey struct {
 	columns []string
 	// beyond is the part that no lookup can keep unique, or "".
 	beyond string
+	// derived is set if a lookup has to be derived from the index, because the index has more than whole columns.
+	derived bool
 	// instead tells how a lookup can keep it unique nevertheless, or "". It may be nil.
 	instead func() string
 	// concurrently is set if the index is made outside of a transaction.
@@ -172,17 +174,16 @@ func indexed(n *pg.IndexStmt) uniqueKey {
 		e := p.GetIndexElem()
 		k.columns = append(k.columns, e.GetName())
 		switch {
-		case e.GetName() == "":
-			k.beyond = "an expression"
 		case len(e.GetCollation()) > 0:
 			k.beyond = "a collation of its own"
 		case len(e.GetOpclass()) > 0 && !slices.Contains([]string{"text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"}, lastName(e.Opclass)):
 			k.beyond = "an operator class of its own"
 		}
 	}
+	k.derived = slices.Contains(k.columns, "") || !catalog.WholePredicate(n.WhereClause, k.columns)
 	switch {
-	case !catalog.WholePredicate(n.WhereClause, k.columns):
-		k.beyond = "a part of the rows"
+	case k.derived && n.Concurrent:
+		k.beyond = "expressions or a part of the rows with CONCURRENTLY: leave it out"
 	case n.NullsNotDistinct:
 		k.beyond = "NULLS NOT DISTINCT"
 	case n.Relation != nil && !n.Relation.Inh:
@@ -213,7 +214,7 @@ func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, a
 			return
 		}
 	}
-	if k.beyond == "" && slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
+	if k.beyond == "" && !k.derived && slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
 		if !k.concurrently { // the existing lookup keeps it, unless the same text drops that
 			df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
 		}
@@ -227,7 +228,7 @@ func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, a
 		k.beyond = "columns of tables whose shard key is a lookup itself"
 	}
 	if k.beyond == "" {
-		df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
+		df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: expressions(k.columns)})
 		return
 	}
 	hint := "Add " + t.keys[0].Name + " to its columns. A lookup keeps columns unique over all shards, but not " + k.beyond + "."
@@ -305,7 +306,7 @@ func (df definitions) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterT
 		if isKey(t, c.Name) && !df.a.gatherer().widens(rel, c) {
 			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
 		}
-		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return slices.Contains(l.Columns, c.Name) }) {
+		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.About(c.Name) }) {
 			df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Rewritten, Table: nameOf(rel.Name), Columns: []string{c.Name}})
 		}
 	case pg.AlterTableType_AT_ColumnDefault:

@@ -194,7 +194,7 @@ func (c *classes) ownLookup(x *instance) *plan.LookupKey {
 func (x *instance) lookup(cl *classes) *plan.LookupKey {
 	for i := range x.rel.Lookups { // unique ones come first
 		l := &x.rel.Lookups[i]
-		if !l.Public {
+		if !l.Public || l.Shape != "" {
 			continue
 		}
 		k := &plan.LookupKey{Name: l.Name, Unique: l.Unique}
@@ -249,6 +249,11 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	}
 	list := arbiters(tg.rel, n.OnConflictClause)
 	if len(list) == 0 {
+		return
+	}
+	if i := slices.IndexFunc(list, func(k *catalog.Lookup) bool { return k.Shape != "" }); i >= 0 {
+		mo.l.a.unsupported("Name the columns of another unique constraint in ON CONFLICT, or leave ON CONFLICT out: a row that is in the way is error 23505.",
+			"ON CONFLICT cannot look for rows of other shards by the unique index on (%s) of sharded table %q", strings.Join(list[i].Items, ", "), tg.name)
 		return
 	}
 	sel := n.SelectStmt.GetSelectStmt()
@@ -340,12 +345,38 @@ func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
 			if !k.Unique {
 				continue
 			}
+			if k.Shape != "" {
+				if c.Infer == nil || c.Infer.Conname != "" && keepsConstraint(r, k, c.Infer.Conname) || mayInfer(c.Infer, k) {
+					out = append(out, k)
+				}
+				continue
+			}
 			if c.Infer == nil || c.Infer.Conname != "" && keepsConstraint(r, k, c.Infer.Conname) || c.Infer.Conname == "" && infers(c.Infer, k.Columns) {
 				out = append(out, k)
 			}
 		}
 	}
 	return out
+}
+
+// mayInfer reports whether an inference may choose the index that a lookup is derived from.
+func mayInfer(n *pg.InferClause, k *catalog.Lookup) bool {
+	if n == nil || n.Conname != "" {
+		return false
+	}
+	if k.Condition != "" && n.WhereClause == nil {
+		return false // PostgreSQL infers an index of a part of the rows only from a condition
+	}
+	var names []string
+	for _, e := range n.IndexElems {
+		if e.GetIndexElem().GetName() == "" {
+			return true // an expression
+		}
+		names = append(names, e.GetIndexElem().GetName())
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return !k.Expressions && len(names) == len(k.Items) && !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(k.Uses, name) })
 }
 
 // keepsConstraint reports whether a lookup keeps a constraint. One lookup keeps all that are on the same columns.

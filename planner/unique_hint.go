@@ -13,7 +13,7 @@ import (
 	"weft/quote"
 )
 
-// A lookup keeps columns unique, not expressions and not a part of the rows. A stored generated column has the values of an expression, and NULL
+// Some indexes cannot have a lookup. A stored generated column has the values of an expression, and NULL
 // for rows that the index leaves out: PostgreSQL computes it, and a lookup keeps it unique.
 
 // textFunctions are built-in functions that return text.

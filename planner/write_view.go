@@ -206,7 +206,7 @@ func (wr writes) show(view *catalog.Relation, below *writable, columns []*catalo
 	rel.Lookups = nil
 	for r := below.rel; r != nil; r = r.Parent {
 		for _, k := range r.Lookups {
-			k.Columns = renameAll(k.Columns, as)
+			k.Columns, k.Uses = renameAll(k.Columns, as), renameAll(k.Uses, as)
 			rel.Lookups = append(rel.Lookups, k)
 		}
 	}

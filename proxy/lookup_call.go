@@ -71,7 +71,7 @@ func (u *utility) verifyLookups(ctx context.Context, args map[string]string) (ro
 				Message: fmt.Sprintf("%d values of lookup %s are in rows of more than one shard, which only a change of the rows can repair", found.Duplicates, found.Name),
 			})
 		}
-		row := []string{found.Name, quotedName(plan.Name{Schema: r.Table.Schema, Table: r.Table.Name}), strings.Join(r.Columns, ", ")}
+		row := []string{found.Name, quotedName(plan.Name{Schema: r.Table.Schema, Table: r.Table.Name}), found.Key}
 		for _, n := range []int64{found.Rows, found.Missing, found.Stale, found.Duplicates} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}

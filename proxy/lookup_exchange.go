@@ -117,7 +117,7 @@ func violated(rel *catalog.Relation, l *catalog.Lookup, value string) error {
 		name = l.Name
 	}
 	e := pgerr.New(pgerr.UniqueViolation, "duplicate key value violates unique constraint %q", name).
-		WithDetail("Key (%s)=(%s) already exists.", catalog.QuoteIdents(l.Columns), strings.Join(texts, ", "))
+		WithDetail("Key (%s)=(%s) already exists.", l.Key(), strings.Join(texts, ", "))
 	e.Schema, e.Table, e.Constraint = rel.Schema, rel.Name.Name, name
 	return e
 }

@@ -389,10 +389,10 @@ func lookupError(schema *catalog.Schema, err error) error {
 	told.Message = strings.Replace(e.Message, e.Constraint, name, 1)
 	told.Constraint = name
 	var vs []string
-	for i := range l.Columns {
+	for i := range max(len(l.Columns), len(l.Items)) {
 		vs = append(vs, "v"+strconv.Itoa(i+1))
 	}
-	told.Detail = strings.Replace(e.Detail, "("+strings.Join(vs, ", ")+")", "("+catalog.QuoteIdents(l.Columns)+")", 1)
+	told.Detail = strings.Replace(e.Detail, "("+strings.Join(vs, ", ")+")", "("+l.Key()+")", 1)
 	return &told
 }
 

@@ -70,6 +70,49 @@ func (c *cluster) carry(snap *directory.Snapshot, move directory.Move, pairs []d
 	return round.Rows
 }
 
+// TestCarryDerived: the entries of a lookup that is derived from an index travel with their buckets.
+func TestCarryDerived(t *testing.T) {
+	c := newCluster(t)
+	c.home(`CREATE TABLE t (k bigint PRIMARY KEY, mail text, gone date); CREATE UNIQUE INDEX t_mail ON t (lower(mail)) WHERE gone IS NULL;
+INSERT INTO t SELECT i, 'M' || i, CASE WHEN i % 4 = 0 THEN date '2020-02-02' END FROM generate_series(1, 200) i`)
+	c.shard("t", "k")
+	entries := func() (n int64) {
+		for _, shard := range names {
+			n += number(c.at(shard, "SELECT count(*) FROM weft.t_mail_gone"))
+		}
+		return n
+	}
+	if n := entries(); n != 150 {
+		t.Errorf("%d entries", n)
+	}
+	snap, move := c.moveTo("east", "west")
+	_, err := c.mover.PrepareMove(c.context(), snap, move)
+	c.must(err)
+	c.carry(snap, move, pairOf(snap, move, "east", "west", func(int) bool { return true }))
+	c.must(c.mover.FinishMove(c.context(), c.store.snap, move))
+	if n, left := entries(), c.at("east", "SELECT count(*) FROM weft.t_mail_gone"); n != 150 || left != "0" {
+		t.Errorf("%d entries, %s left behind", n, left)
+	}
+	list, err := c.mover.Lookups(c.context(), &Request{Database: c.db, User: "postgres"})
+	if c.must(err); len(list) != 1 {
+		t.Fatalf("lookups: %+v", list)
+	}
+	r, err := c.mover.VerifyLookup(c.context(), list[0], c.notice)
+	if c.must(err); r.Rows != 150 || r.Missing+r.Stale+r.Duplicates != 0 || r.Key != "lower(mail)" {
+		t.Errorf("lookup: %+v", r)
+	}
+	// What is not as it should be is found and repaired.
+	for _, shard := range names {
+		on(c.T, shard, c.db).run(c.T, "DELETE FROM weft.t_mail_gone WHERE v1 < 'm15'; UPDATE weft.t_mail_gone SET v1 = v1 || 'x' WHERE v1 IN ('m3', 'm5')")
+	}
+	if r, err = c.mover.VerifyLookup(c.context(), list[0], c.notice); err != nil || r.Missing < 10 || r.Stale != 2 || r.Duplicates != 0 {
+		t.Errorf("lookup: %+v, %v", r, err)
+	}
+	if r, err = c.mover.VerifyLookup(c.context(), list[0], c.notice); err != nil || r.Missing+r.Stale+r.Duplicates != 0 {
+		t.Errorf("lookup: %+v, %v", r, err)
+	}
+}
+
 // TestCarry: the rows of a round, with all that a table can have, are on their new shard and
 // nowhere else.
 func TestCarry(t *testing.T) {

@@ -73,7 +73,7 @@ func DeclareInside(ctx context.Context, c Conn, snap *directory.Snapshot, req Re
 	}
 	if kind == directory.Sharded {
 		if need := needLookups(rel, &v.table); len(need) > 0 {
-			return nil, inside("(%s) of %q is unique without the shard key and needs a lookup, which cannot be made inside a transaction block", strings.Join(need[0], ", "), req.name())
+			return nil, inside("(%s) of %q is unique without the shard key and needs a lookup, which cannot be made inside a transaction block", listUnique(need[0]), req.name())
 		}
 	}
 	for _, fk := range v.incoming {

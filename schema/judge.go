@@ -257,9 +257,13 @@ func (j *judgement) uniqueIndex(rel *catalog.Relation, u *catalog.Unique) error 
 	if slices.Contains(u.Columns, "") {
 		of = "an expression"
 	}
+	hint := j.generatedHint(rel, u)
+	if hint == "" {
+		hint = derivedHint(why)
+	}
 	return refuse(pgerr.FeatureNotSupported, "%s %q on (%s) of %q does not contain the shard key %q", what, u.Name, of, display(rel.Name), strings.Join(j.req.Columns, ", ")).
 		WithDetail("Each shard checks its own rows only, so two shards could hold the same value.").
-		WithHint("Add the key to the index, or drop it. A lookup could keep its values unique over all shards, but not %s.%s", why, j.generatedHint(rel, u))
+		WithHint("Add the key to the index, or drop it. A lookup could keep its values unique over all shards, but not %s.%s", why, hint)
 }
 
 // generatedHint tells how generated columns can have the values of an index that no lookup can keep unique.
@@ -289,6 +293,12 @@ func (j *judgement) generatedHint(rel *catalog.Relation, u *catalog.Unique) stri
 // notLookedUp returns the reason why no lookup can keep an index unique over all shards, or "". The index
 // of a partition belongs to the index of its table.
 func (j *judgement) notLookedUp(rel *catalog.Relation, u *catalog.Unique) string {
+	if rel != j.rel && u.Derived != nil {
+		if !u.Derived.Inherited {
+			return "those of one partition alone"
+		}
+		return "" // the index of the table is judged by itself
+	}
 	if rel != j.rel {
 		if !slices.ContainsFunc(j.rel.Unique, func(o catalog.Unique) bool { return !o.Partial && sameSet(o.Columns, u.Columns) }) {
 			return "those of one partition alone"
@@ -298,6 +308,8 @@ func (j *judgement) notLookedUp(rel *catalog.Relation, u *catalog.Unique) string
 	switch _, computed := j.out.vindex.(vindex.Computed); {
 	case !computed:
 		return "in a table whose own places are looked up (vindex " + j.out.table.Vindex.Kind + ")"
+	case u.Derived != nil:
+		return notDerived(rel, u)
 	case slices.Contains(u.Columns, ""):
 		return "those of an expression"
 	case u.Partial:

@@ -43,8 +43,8 @@ func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *
 		}
 		return nil
 	}
-	for _, columns := range needLookups(rel, t) {
-		req := LookupRequest{Request: Request{Database: t.Database, User: t.Job.User, Table: table, Columns: columns}, Unique: true}
+	for _, u := range needLookups(rel, t) {
+		req := lookupFor(Request{Database: t.Database, User: t.Job.User, Table: table}, u)
 		spec, err := judgeLookup(schema, snap, &req)
 		if err != nil {
 			return err
@@ -82,20 +82,39 @@ func mayNeedLookups(home *session, t *directory.Table) (bool, error) {
 	return found != "0", err
 }
 
-// needLookups returns the columns of the unique indexes that single shards cannot keep unique.
-func needLookups(rel *catalog.Relation, t *directory.Table) [][]string {
-	var out [][]string
+// needLookups returns the unique indexes that single shards cannot keep unique, one for each lookup that keeps them.
+func needLookups(rel *catalog.Relation, t *directory.Table) []*catalog.Unique {
+	var out []*catalog.Unique
 	for i := range rel.Unique {
 		u := &rel.Unique[i]
 		whole := !slices.ContainsFunc(t.Columns, func(k directory.Column) bool { return !slices.Contains(u.Columns, k.Name) })
 		made := slices.ContainsFunc(u.Columns, func(name string) bool {
 			c := rel.Column(name)
-			return c == nil || generated(c)
+			return name != "" && (c == nil || generated(c))
 		})
-		if u.Exclusion || whole || made || slices.ContainsFunc(out, func(o []string) bool { return sameSet(o, u.Columns) }) {
+		if u.Exclusion || whole || made || slices.ContainsFunc(out, func(o *catalog.Unique) bool { return sameUnique(o, u) }) {
 			continue
 		}
-		out = append(out, u.Columns)
+		out = append(out, u)
+	}
+	return out
+}
+
+// sameUnique reports whether one lookup keeps two indexes unique.
+func sameUnique(a, b *catalog.Unique) bool {
+	if a.Derived != nil || b.Derived != nil {
+		return a.Derived != nil && b.Derived != nil && a.Derived.Shape == b.Derived.Shape
+	}
+	return sameSet(a.Columns, b.Columns)
+}
+
+// lookupFor is the request for the lookup that keeps an index unique.
+func lookupFor(req Request, u *catalog.Unique) LookupRequest {
+	out := LookupRequest{Request: req, Unique: true}
+	if u.Derived != nil {
+		out.From = u.Name
+	} else {
+		out.Columns = u.Columns
 	}
 	return out
 }

@@ -146,7 +146,7 @@ func (j *lookupJob) tryAdd(shard int, missing map[string]int, compare bool) erro
 	if err := s.run("BEGIN", "SET LOCAL lock_timeout = '1s'"); err != nil {
 		return err
 	}
-	rows, err := s.Exec(l.entries("(SELECT r.* FROM " + l.table.SQL() + " r WHERE EXISTS (SELECT FROM " + l.parse(list) + " e WHERE " + l.matches() + ") FOR SHARE) r"))
+	rows, err := s.Exec(l.entries("(SELECT r.* FROM " + l.rows() + " WHERE EXISTS (SELECT FROM " + l.parse(list) + " e WHERE " + l.matches() + ") FOR SHARE OF r) r"))
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 		}
 		defer func() { err = errors.Join(err, other.run("COMMIT")) }()
 	}
-	rows, err := other.Exec(l.entries("(SELECT r.* FROM " + l.table.SQL() + " r, " + l.parse([]string{stands}) + " e WHERE " + l.matches() + ") r"))
+	rows, err := other.Exec(l.entries("(SELECT r.* FROM " + l.rows() + ", " + l.parse([]string{stands}) + " e WHERE " + l.matches() + ") r"))
 	if err != nil {
 		return err
 	}
@@ -306,6 +306,14 @@ func (l *lookupSpec) duplicates(values []string) error {
 	return l.duplicated(values)
 }
 
+// key lists what the lookup keeps unique, as PostgreSQL's messages do.
+func (l *lookupSpec) key() string {
+	if l.derived != nil {
+		return strings.Join(l.derived.shown, ", ")
+	}
+	return catalog.QuoteIdents(l.columns)
+}
+
 // duplicated returns the error of PostgreSQL for a unique index that cannot be made.
 func (l *lookupSpec) duplicated(values []string) error {
 	name := l.index
@@ -313,7 +321,7 @@ func (l *lookupSpec) duplicated(values []string) error {
 		name = l.name
 	}
 	e := pgerr.New(pgerr.UniqueViolation, "could not create unique index %q", name).
-		WithDetail("Key (%s)=(%s) is duplicated.", catalog.QuoteIdents(l.columns), strings.Join(values, ", "))
+		WithDetail("Key (%s)=(%s) is duplicated.", l.key(), strings.Join(values, ", "))
 	e.Schema, e.Table, e.Constraint = l.table.Schema, l.table.Name, name
 	return e
 }

@@ -56,8 +56,8 @@ func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database stri
 	}
 	var out []*LookupStep
 	taken := map[string]bool{}
-	for _, columns := range needLookups(rel, t) {
-		req := LookupRequest{Request: Request{Database: database, Table: table, Columns: columns}, Unique: true}
+	for _, u := range needLookups(rel, t) {
+		req := lookupFor(Request{Database: database, Table: table}, u)
 		spec, err := judgeLookup(schema, snap, &req)
 		if err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database stri
 		}
 		if spec.index == "" {
 			return nil, refuse(pgerr.FeatureNotSupported, "no lookup can keep (%s) of sharded table %q unique over all shards", spec.list(), req.name()).
-				WithHint("A lookup keeps columns unique, but not parts of a table, expressions, deferrable constraints or NULLS NOT DISTINCT.")
+				WithHint("A lookup keeps an index unique, but not a deferrable constraint, and not NULLS NOT DISTINCT.")
 		}
 		for base, i := spec.name, 2; taken[spec.name]; i++ {
 			spec.name = fmt.Sprintf("%s_%d", base, i)
@@ -105,14 +105,14 @@ func steps(schema *catalog.Schema, table, source catalog.Name, do string, column
 	for rel := schema.Relation(table); rel != nil; rel = rel.Parent {
 		for i := range rel.Lookups {
 			l := &rel.Lookups[i]
-			if columns != nil && !slices.ContainsFunc(l.Columns, func(c string) bool { return slices.Contains(columns, c) }) {
+			if columns != nil && !slices.ContainsFunc(columns, l.About) {
 				continue
 			}
 			index := l.Index
 			if index == "" {
 				index = l.Name
 			}
-			spec := &lookupSpec{table: rel.Name, columns: l.Columns, index: index}
+			spec := &lookupSpec{table: rel.Name, columns: l.Columns, index: index, derived: derivedOf(l)}
 			out = append(out, &LookupStep{Do: do, Name: l.Name, Table: source.SQL(), spec: spec})
 		}
 	}

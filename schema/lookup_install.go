@@ -10,13 +10,13 @@ import (
 )
 
 // lookupObjects are the texts that make what a shard needs for lookups.
-var lookupObjects = []string{sqlFile("prove"), sqlFile("lookup_notes"), sqlFile("lookup_make"), sqlFile("lookup_follow")}
+var lookupObjects = []string{sqlFile("prove"), sqlFile("lookup_notes"), sqlFile("lookup_index"), sqlFile("lookup_make"), sqlFile("lookup_follow")}
 
 // lookupVersion is the number of the texts in lookupObjects. Every change of a text, even of its
 // layout, adds one: a proxy that finds a lower number on a shard replaces what is there, and a proxy
 // that finds a higher number leaves it alone. So proxies of different versions never undo each
 // other's work.
-const lookupVersion = 5
+const lookupVersion = 6
 
 // InstallLookups makes what a shard needs for lookups.
 func InstallLookups(ctx context.Context, shards Shards, shard, database, user string) error {

@@ -25,6 +25,9 @@ type LookupRequest struct {
 	Unique bool
 	// Index is a unique index that is going to be made. Errors name it.
 	Index string
+	// From is the unique index that the lookup is derived from, because the index has more than whole columns. The request has no
+	// Columns then.
+	From string
 }
 
 // lookupSpec holds everything that is needed to make a lookup and to compare it with its table.
@@ -40,6 +43,8 @@ type lookupSpec struct {
 	idSQL    string // over k1, k2, …
 	bucket   string // over v1, v2, …: the number that directory.Numbering has for an entry
 	known    *catalog.Lookup
+	// derived describes the index that the lookup is derived from, nil if it has columns.
+	derived *derivation
 }
 
 var lookupNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$.\-]{0,49}$`)
@@ -65,16 +70,9 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 			WithHint("Lookup tables need a shard key that a shard can compute a row's place from: hash, composite, range, list.")
 	}
 	spec := &lookupSpec{database: req.Database, table: req.Table, columns: req.Columns, unique: req.Unique, name: req.Name, index: req.Index}
-	var columns []vindex.Column
-	for _, n := range req.Columns {
-		c := rel.Column(n)
-		if c == nil {
-			return nil, refuse(pgerr.UndefinedColumn, "column %q of relation %q does not exist", n, name)
-		}
-		columns = append(columns, vindex.Column{
-			Name: n, Column: datum.Column{Type: datum.Type(c.Base), Mod: -1}, TypeName: c.TypeName, Enum: c.Enum, Nondeterministic: c.Nondeterministic,
-		})
-		spec.types = append(spec.types, vindex.LookupType(datum.Type(c.Base)))
+	columns, err := spec.items(rel, req)
+	if err != nil {
+		return nil, err
 	}
 	first := directory.NumberingOf(snap).First
 	placement, err := vindex.LookupTable(columns, first)
@@ -89,7 +87,7 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 	for i, c := range t.Columns {
 		spec.keys, ks = append(spec.keys, c.Name), append(ks, fmt.Sprintf("k%d", i+1))
 	}
-	if !slices.ContainsFunc(spec.keys, func(k string) bool { return !slices.Contains(req.Columns, k) }) {
+	if spec.derived == nil && !slices.ContainsFunc(spec.keys, func(k string) bool { return !slices.Contains(req.Columns, k) }) {
 		return nil, refuse(pgerr.InvalidParameterValue, "(%s) contains the shard key of %q, which needs no lookup", strings.Join(req.Columns, ", "), name)
 	}
 	for i := range columns {
@@ -100,11 +98,30 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 		return nil, err
 	}
 	for _, u := range rel.Unique {
-		if req.Unique && !u.Partial && !u.Exclusion && !u.Deferrable && sameSet(u.Columns, req.Columns) {
+		if spec.derived == nil && req.Unique && !u.Partial && !u.Exclusion && !u.Deferrable && !u.NullsNotDistinct && sameSet(u.Columns, req.Columns) {
 			spec.index = u.Name
 		}
 	}
 	return spec, spec.identify(schema, rel)
+}
+
+// items returns the columns of the entries, and notes their types.
+func (l *lookupSpec) items(rel *catalog.Relation, req *LookupRequest) ([]vindex.Column, error) {
+	if req.From != "" {
+		return l.derive(rel, req)
+	}
+	var columns []vindex.Column
+	for _, n := range req.Columns {
+		c := rel.Column(n)
+		if c == nil {
+			return nil, refuse(pgerr.UndefinedColumn, "column %q of relation %q does not exist", n, req.name())
+		}
+		columns = append(columns, vindex.Column{
+			Name: n, Column: datum.Column{Type: datum.Type(c.Base), Mod: -1}, TypeName: c.TypeName, Enum: c.Enum, Nondeterministic: c.Nondeterministic,
+		})
+		l.types = append(l.types, vindex.LookupType(datum.Type(c.Base)))
+	}
+	return columns, nil
 }
 
 // identify gives the lookup its name, and finds out whether the lookup exists.
@@ -117,6 +134,11 @@ func (l *lookupSpec) identify(schema *catalog.Schema, rel *catalog.Relation) err
 	}
 	for i := range rel.Lookups {
 		k := &rel.Lookups[i]
+		if l.derived != nil || k.Shape != "" {
+			if l.derived == nil || k.Shape != l.derived.shape {
+				continue
+			}
+		}
 		if slices.Equal(k.Columns, l.columns) || l.unique && k.Unique && sameSet(k.Columns, l.columns) {
 			if l.name == "" {
 				l.name = k.Name
@@ -127,6 +149,9 @@ func (l *lookupSpec) identify(schema *catalog.Schema, rel *catalog.Relation) err
 	}
 	if l.name == "" {
 		base := lookupName(l.table, l.columns)
+		if l.derived != nil {
+			base = lookupName(l.table, l.derived.uses)
+		}
 		l.name = base
 		for i := 2; schema.Relation(catalog.Name{Schema: "weft", Name: l.name}) != nil; i++ {
 			l.name = fmt.Sprintf("%s_%d", base, i)
@@ -160,8 +185,13 @@ func lookupName(table catalog.Name, columns []string) string {
 	return string(b[:min(len(b), 45)]) // leaves room for a number
 }
 
-// list returns the columns of the lookup.
-func (l *lookupSpec) list() string { return strings.Join(l.columns, ", ") }
+// list returns the columns of the lookup, or the items of its index.
+func (l *lookupSpec) list() string {
+	if l.derived != nil {
+		return strings.Join(l.derived.shown, ", ")
+	}
+	return strings.Join(l.columns, ", ")
+}
 
 func sameSet(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
@@ -172,13 +202,16 @@ func sameSet(a, b []string) bool {
 // them. from is the FROM item that yields the rows.
 func (l *lookupSpec) entries(from string) string {
 	var columns, values, known []string
-	for i, c := range l.columns {
-		columns = append(columns, fmt.Sprintf("r.%s::%s AS v%d", quote.Ident(c), l.types[i], i+1))
+	for i := range l.types {
+		columns = append(columns, fmt.Sprintf("%s AS v%d", l.value(i), i+1))
 		values = append(values, fmt.Sprintf("encode(convert_to(v%d::text, getdatabaseencoding()), 'hex')", i+1))
 		known = append(known, fmt.Sprintf("v%d IS NOT NULL", i+1))
 	}
 	for i, k := range l.keys {
 		columns = append(columns, fmt.Sprintf("r.%s AS k%d", quote.Ident(k), i+1))
+	}
+	if l.derived != nil && l.derived.condition != "" {
+		from += " WHERE (" + l.derived.condition + ")"
 	}
 	return fmt.Sprintf("SELECT (%s)::text || ':' || (%s)::text || ':' || %s AS e FROM (SELECT %s FROM %s) x WHERE %s",
 		l.bucket, l.idSQL, strings.Join(values, " || ':' || "), strings.Join(columns, ", "), from, strings.Join(known, " AND "))
@@ -222,12 +255,36 @@ func (l *lookupSpec) same() string {
 	return strings.Join(out, " AND ")
 }
 
+// value returns the SQL of value i of a row r of the sharded table. Bare names of columns in the items of an index are those of r.
+func (l *lookupSpec) value(i int) string {
+	if l.derived != nil {
+		return fmt.Sprintf("(%s)::%s", l.derived.values[i], l.types[i])
+	}
+	return fmt.Sprintf("r.%s::%s", quote.Ident(l.columns[i]), l.types[i])
+}
+
+// rows returns the FROM item r of the sharded table, with what matches needs.
+func (l *lookupSpec) rows() string {
+	if l.derived == nil {
+		return l.table.SQL() + " r"
+	}
+	var values []string
+	for i := range l.types {
+		values = append(values, fmt.Sprintf("%s AS w%d", l.value(i), i+1))
+	}
+	return l.table.SQL() + " r CROSS JOIN LATERAL (SELECT " + strings.Join(values, ", ") + ") w"
+}
+
 // matches returns the condition that a row r of the sharded table has the values of a parsed
 // entry e.
 func (l *lookupSpec) matches() string {
 	var out []string
-	for i, c := range l.columns {
-		out = append(out, fmt.Sprintf("r.%s = e.v%d", quote.Ident(c), i+1))
+	for i := range l.types {
+		of := fmt.Sprintf("w.w%d", i+1)
+		if l.derived == nil {
+			of = "r." + quote.Ident(l.columns[i])
+		}
+		out = append(out, fmt.Sprintf("%s = e.v%d", of, i+1))
 	}
 	return strings.Join(out, " AND ")
 }

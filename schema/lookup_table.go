@@ -98,6 +98,7 @@ type lookupJob struct {
 // LookupReport is what a comparison has found and repaired.
 type LookupReport struct {
 	Name                 string
+	Key                  string // the columns of the lookup, or the items of its index
 	Rows, Missing, Stale int64
 	// Duplicates counts values of a unique lookup that rows on two shards have.
 	Duplicates int64
@@ -224,7 +225,10 @@ func (j *lookupJob) declare() error {
 			}
 		}
 	}
-	return do(home)
+	if err := do(home); err != nil || j.spec.derived == nil {
+		return err
+	}
+	return j.spec.derived.read(home, j.spec.name)
 }
 
 // announceLookup makes all proxies read the schema again. No bucket moves from here on until the
@@ -333,7 +337,7 @@ func (m *Mover) ResumeLookup(ctx context.Context, database string, table catalog
 	if m.Running("lookup " + l.Name) {
 		return nil
 	}
-	req := LookupRequest{Request: Request{Database: database, User: m.cfg.Service, Table: table, Columns: l.Columns}, Name: l.Name, Unique: l.Unique}
+	req := LookupRequest{Request: Request{Database: database, User: m.cfg.Service, Table: table, Columns: l.Columns}, Name: l.Name, Unique: l.Unique, From: derivedFrom(&l)}
 	snap, spec, err := m.lookAtLookup(ctx, &req, false)
 	switch {
 	case err != nil:

@@ -22,7 +22,7 @@ func (m *Mover) VerifyLookup(ctx context.Context, req LookupRequest, notice Noti
 	}
 	spec.unique, spec.name = spec.known.Unique, spec.known.Name
 	j := &lookupJob{Mover: m, ctx: ctx, snap: snap, spec: spec, req: &req.Request, notice: notice}
-	j.report.Name = spec.name
+	j.report.Name, j.report.Key = spec.name, spec.list()
 	defer j.close()
 	if err := j.dial(true); err != nil {
 		return j.report, m.ended(ctx, err)
@@ -63,7 +63,7 @@ func (m *Mover) Lookups(ctx context.Context, req *Request) ([]LookupRequest, err
 		for i := range rel.Lookups {
 			if l := &rel.Lookups[i]; l.Public {
 				r := LookupRequest{Request: *req, Name: l.Name, Unique: l.Unique}
-				r.Table, r.Columns = rel.Name, l.Columns
+				r.Table, r.Columns, r.From = rel.Name, l.Columns, derivedFrom(l)
 				out = append(out, r)
 			}
 		}
@@ -111,7 +111,7 @@ func (j *lookupJob) surplus(shard, at int, entries []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := j.shards[at].Exec("SELECT e, count(*) FROM (" + l.entries("(SELECT r.* FROM "+l.table.SQL()+" r WHERE EXISTS (SELECT FROM "+l.parse(entries)+" e WHERE "+l.matches()+")) r") + ") q GROUP BY e")
+	rows, err := j.shards[at].Exec("SELECT e, count(*) FROM (" + l.entries("(SELECT r.* FROM "+l.rows()+" WHERE EXISTS (SELECT FROM "+l.parse(entries)+" e WHERE "+l.matches()+")) r") + ") q GROUP BY e")
 	if err != nil {
 		return nil, err
 	}

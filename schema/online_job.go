@@ -120,8 +120,8 @@ func (o *Online) lookups(ctx context.Context, schema *catalog.Schema, snap *dire
 	if rel == nil {
 		return nil
 	}
-	for _, columns := range needLookups(rel, t) {
-		req := LookupRequest{Request: Request{Database: t.Database, User: o.m.cfg.Service, Table: name, Columns: columns}, Unique: true}
+	for _, u := range needLookups(rel, t) {
+		req := lookupFor(Request{Database: t.Database, User: o.m.cfg.Service, Table: name}, u)
 		spec, err := judgeLookup(schema, snap, &req)
 		if err != nil {
 			return err

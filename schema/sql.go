@@ -7,8 +7,8 @@ import "embed"
 //	own/00_own.sql … own/15_fence.sql     schema weft: decisions, the gate, views, notifications, the fence (own.go)
 //	prove.sql                             the check of weft's calls (proof.go)
 //	guard.sql                             the guard of shard keys (guard.go)
-//	lookup_notes.sql, lookup_make.sql,
-//	lookup_follow.sql                     lookup tables (lookup_install.go)
+//	lookup_notes.sql, lookup_index.sql,
+//	lookup_make.sql, lookup_follow.sql    lookup tables (lookup_install.go)
 
 //go:embed sql
 var sqlFiles embed.FS

@@ -43,14 +43,20 @@ func TestSQLFiles(t *testing.T) {
 	}
 }
 
-// TestLookupIndexIsTheCatalogs: weft.lookup_index asks what the catalog's query asks.
+// TestLookupIndexIsTheCatalogs: the functions of lookup_index.sql ask what the catalog's queries ask.
 func TestLookupIndexIsTheCatalogs(t *testing.T) {
 	plain := func(s string) string {
 		s = regexp.MustCompile(`'\s*\n\s*'`).ReplaceAllString(s, "") // a literal over two lines
 		return regexp.MustCompile(`\s+`).ReplaceAllString(s, "")
 	}
-	if !strings.Contains(plain(sqlFile("lookup_make")), "WHERE"+plain(catalog.LookupIndex)+"$f$") {
+	text := plain(sqlFile("lookup_index"))
+	if !strings.Contains(text, "WHERE"+plain(catalog.LookupIndex)+"$f$") {
 		t.Error("the condition of weft.lookup_index is not catalog.LookupIndex")
+	}
+	for name, sql := range map[string]string{"IndexShape": catalog.IndexShape, "IndexUses": catalog.IndexUses, "IndexCause": catalog.IndexCause} {
+		if !strings.Contains(text, "SELECT"+plain(sql)+"FROMpg_indexi") {
+			t.Errorf("no function has the expression catalog.%s", name)
+		}
 	}
 }
 
@@ -69,7 +75,7 @@ func installed(t *testing.T) *shard {
 	sh := &shard{T: t, place: on(t, "home", db)}
 	for range 2 {
 		sh.run(t, "SET client_min_messages = error; SET check_function_bodies = on")
-		for _, text := range slices.Concat([]string{guardObjects, sqlFile("lookup_notes"), sqlFile("lookup_make"), sqlFile("lookup_follow"), sqlFile("own/00_own")}, missing(0)) {
+		for _, text := range slices.Concat([]string{guardObjects, sqlFile("lookup_notes"), sqlFile("lookup_index"), sqlFile("lookup_make"), sqlFile("lookup_follow"), sqlFile("own/00_own")}, missing(0)) {
 			sh.run(t, text)
 		}
 	}
@@ -310,4 +316,35 @@ func TestMissing(t *testing.T) {
 			t.Errorf("version %d: %d texts are left out", version, len(want))
 		}
 	}
+}
+
+// TestIndexCause: functions of lookups run as a superuser, and call nothing that another role has made.
+func TestIndexCause(t *testing.T) {
+	sh := installed(t)
+	sh.run(t, "CREATE ROLE cause_owner; CREATE SCHEMA theirs AUTHORIZATION cause_owner; CREATE TABLE t (id int, a text, n int[]); "+
+		"DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO cause_owner', current_database()); END $$")
+	defer sh.run(t, "DROP OWNED BY cause_owner CASCADE; DROP ROLE cause_owner")
+	cause := func(index, want string) {
+		t.Helper()
+		sh.run(t, "CREATE UNIQUE INDEX i ON t "+index)
+		got := sh.get(t, "SELECT weft.index_cause('i'::regclass)")
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("index %s: %q, want %q", index, got, want)
+		}
+		sh.run(t, "DROP INDEX i")
+	}
+	// The owner of a trusted extension adds a function, which stays its owner's.
+	sh.run(t, "SET ROLE cause_owner; CREATE EXTENSION hstore SCHEMA theirs; CREATE FUNCTION theirs.mine(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1'; "+
+		"ALTER EXTENSION hstore ADD FUNCTION theirs.mine(text); CREATE OPERATOR theirs.%% (LEFTARG = text, RIGHTARG = text, FUNCTION = texteq); ALTER EXTENSION hstore ADD OPERATOR theirs.%% (text, text); RESET ROLE")
+	cause("(theirs.mine(a))", "what calls the function theirs.mine(text)")
+	cause("(a) WHERE a OPERATOR(theirs.%%) 'x'", "what calls the operator theirs.%%(text,text)")
+	cause("(theirs.fetchval(theirs.hstore(a, 'x'), a))", "")
+	cause("((theirs.hstore(a, 'x') OPERATOR(theirs.->) a))", "")
+	// Another function could be chosen in the place of one that takes any type.
+	sh.run(t, "CREATE FUNCTION theirs.sort_of(anyelement) RETURNS text LANGUAGE sql IMMUTABLE AS $$SELECT 'x'$$; ALTER EXTENSION hstore ADD FUNCTION theirs.sort_of(anyelement)")
+	cause("(theirs.sort_of(a))", "what calls the function theirs.sort_of(anyelement)")
+	sh.run(t, `CREATE COLLATION loose (provider = icu, locale = 'und', deterministic = false)`)
+	cause("(lower(a) COLLATE loose)", "a nondeterministic collation")
+	cause("(lower(a) text_pattern_ops) WHERE array_length(n, 1) > 1", "")
+	sh.run(t, "DROP EXTENSION hstore CASCADE")
 }

@@ -16,7 +16,9 @@ const checkedSchema = `
 CREATE TABLE tenants (id bigint PRIMARY KEY, slug text UNIQUE);
 CREATE TABLE users (tenant_id bigint NOT NULL REFERENCES tenants, id bigserial PRIMARY KEY, email text NOT NULL, login text);
 ALTER TABLE users OWNER TO shop;
-CREATE UNIQUE INDEX users_email ON users (lower(email));
+CREATE FUNCTION fold(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)';
+CREATE UNIQUE INDEX users_email ON users (fold(email));
+CREATE UNIQUE INDEX users_login ON users (lower(login)) WHERE login <> '';
 CREATE TABLE projects (tenant_id bigint NOT NULL REFERENCES tenants, id bigint PRIMARY KEY, owner_id bigint REFERENCES users (id) ON DELETE SET NULL, plan_id int);
 CREATE TABLE plans (id int PRIMARY KEY);
 ALTER TABLE projects ADD CONSTRAINT projects_plan FOREIGN KEY (plan_id) REFERENCES plans;
@@ -47,7 +49,8 @@ func TestCheckSchema(t *testing.T) {
 		"tenants, sharded by id: can be declared\n",
 		"users, sharded by tenant_id: cannot be declared\n",
 		`refused: unique index "users_email" on (an expression) of "users" does not contain the shard key "tenant_id"`,
-		"mend: CREATE UNIQUE INDEX users_email ON public.users USING btree (\"tenant_id\", lower(email));\n",
+		"mend: CREATE UNIQUE INDEX users_email ON public.users USING btree (\"tenant_id\", public.fold(email));\n",
+		`notice: unique index "users_login" does not contain the shard key: a lookup keeps its values unique over all shards`,
 		`notice: primary key "users_pkey" does not contain the shard key`,
 		"mend: SELECT weft.create_lookup('users', 'id', is_unique => true);",
 		"projects, sharded by tenant_id: cannot be declared\n",

@@ -1,9 +1,15 @@
 package routing
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/integration/harness"
 	"weft/integration/pair"
@@ -27,16 +33,9 @@ func TestUniqueHints(t *testing.T) {
 			c.Must(t, s)
 		}
 	}
-	c.Must(t, `create table people (id int primary key, email text, gone date, org int, slug text);
-		create unique index people_email on people (lower(email));
-		create unique index people_slug on people (org, slug) where gone is null;
-		insert into people select g, 'P' || g, null, g % 3, 's' || g from generate_series(1, 20) g`)
-	mend("select weft.shard_table('people', 'id')", "those of an expression")
-	mend("select weft.shard_table('people', 'id')", "those of a part of the table")
-	c.Must(t, "select weft.shard_table('people', 'id')")
 	c.Must(t, "create table notes (id int primary key, code text, data jsonb)")
 	c.Must(t, "select weft.shard_table('notes', 'id')")
-	mend("create unique index on notes (upper(code), (data ->> 'ref')) where code <> ''", "a part of the rows")
+	mend("create unique index concurrently on notes (upper(code), (data ->> 'ref')) where code <> ''", "expressions or a part of the rows with CONCURRENTLY")
 	c.Must(t, "create extension citext")
 	c.Must(t, "create table accounts (id int primary key, email citext unique); insert into accounts select g, 'A' || g from generate_series(1, 20) g")
 	mend("select weft.shard_table('accounts', 'id')", "those of column email, whose type")
@@ -44,21 +43,156 @@ func TestUniqueHints(t *testing.T) {
 	for _, sql := range []string{
 		"insert into accounts values (101, 'a7')",
 		"update accounts set email = 'a8' where id = 9",
-		"insert into people (id, email) values (101, 'p7')",
-		"update people set email = 'p8' where id = 9",
-		"insert into people (id, org, slug) values (102, 1, 's4')",
 	} {
 		if a := c.Ask(pair.Simple, sql, nil, nil); a.Code != "23505" {
 			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
 		}
 	}
-	c.Must(t, "update people set gone = '2020-01-01' where id = 4")
-	c.Must(t, "insert into people (id, org, slug) values (103, 1, 's4')")
-	if a := c.Ask(pair.Simple, "update people set gone = null where id = 4", nil, nil); a.Code != "23505" {
-		t.Errorf("a row that comes back: %s %s", a.Code, a.Message)
-	}
 	c.Must(t, `insert into notes values (1, 'a', '{"ref": 1}'), (2, '', '{"ref": 1}'), (3, '', '{"ref": 1}'), (4, 'a', '{"ref": 2}')`)
 	if a := c.Ask(pair.Simple, `insert into notes values (5, 'A', '{"ref": 2}')`, nil, nil); a.Code != "23505" {
 		t.Errorf("an equal note: %s %s", a.Code, a.Message)
+	}
+}
+
+// TestUniqueDerived: errors about unique indexes of expressions and of a part of the rows are PostgreSQL's, over all shards.
+func TestUniqueDerived(t *testing.T) {
+	db := database(t, "unique_messages")
+	p := newPair(t, db)
+	for _, sql := range []string{
+		"create table users (id int primary key, email varchar(80), org int, slug text, gone date)",
+		"create unique index users_email on users (lower(email))",
+		"create unique index users_slug on users (org, slug) where gone is null",
+		"create table late (id int primary key, name text)",
+		"insert into users select i, 'U' || i, 1, 's' || i from generate_series(1, 40) i",
+		"insert into late select i, 'N' || i % 30 from generate_series(1, 40) i",
+	} {
+		p.Both(t, "setup", sql)
+	}
+	p.Weft.Must(t, "select weft.shard_table('users', 'id')")
+	p.Weft.Must(t, "select weft.shard_table('late', 'id')")
+	plain, weft := harness.Postgres(t).Connect(t, "postgres", "dbname="+db), harness.Weft(t).Connect(t, "postgres", "dbname="+db)
+	say := func(c *pgx.Conn, sql string, args ...any) string {
+		_, err := c.Exec(t.Context(), sql, args...)
+		var e *pgconn.PgError
+		if !errors.As(err, &e) {
+			return fmt.Sprint(err)
+		}
+		return strings.Join([]string{e.Code, e.Message, e.Detail, e.SchemaName, e.TableName, e.ConstraintName}, " / ")
+	}
+	for i := range 5 { // of these rows some are on other shards than the rows in their way
+		for _, sql := range []string{
+			"insert into users (id, email) values ($1, 'u' || $2::int)",
+			"insert into users (id, org, slug) values ($1, 1, 's' || $2::int)",
+		} {
+			want, got := say(plain, sql, 100+i, 1+i), say(weft, sql, 100+i, 1+i)
+			if want != got || !strings.HasPrefix(want, "23505") {
+				t.Errorf("%s\n got %s\nwant %s", sql, got, want)
+			}
+		}
+	}
+	if got := say(weft, "create unique index late_name on late (lower(name))"); !strings.HasPrefix(got, `23505 / could not create unique index "late_name" / Key (lower(name))=(n`) {
+		t.Errorf("an index with offenders: %s", got)
+	}
+	for _, c := range []*pgx.Conn{plain, weft} {
+		n, err := c.PgConn().CopyFrom(t.Context(), strings.NewReader("201\tNew1\n202\tnew2\n203\tNEW1\n"), "copy users (id, email) from stdin")
+		var e *pgconn.PgError
+		if !errors.As(err, &e) || e.Code != "23505" || e.ConstraintName != "users_email" {
+			t.Errorf("COPY: %v %v", n, err)
+		}
+		if n, err = c.PgConn().CopyFrom(t.Context(), strings.NewReader("201\tNew1\n202\tnew2\n"), "copy users (id, email) from stdin"); err != nil || n.RowsAffected() != 2 {
+			t.Errorf("COPY: %v %v", n, err)
+		}
+	}
+	rows := p.Weft.Must(t, "select * from weft.verify_lookup('users')").Results[0].Rows
+	if len(rows) != 2 || !strings.Contains(rows[0], " | lower(email::text) | 42 | 0 | 0 | 0 |") || !strings.Contains(rows[1], " | 0 | 0 | 0 |") {
+		t.Errorf("the lookups differ from the rows: %q", rows)
+	}
+}
+
+// TestUniqueDerivedRace: of two sessions that store the same value at a time the second waits, and is told 23505 if the first commits.
+func TestUniqueDerivedRace(t *testing.T) {
+	db := database(t, "unique_race")
+	p := newPair(t, db)
+	p.Weft.Must(t, "create table users (id int primary key, email text, gone date)")
+	p.Weft.Must(t, "create unique index users_email on users (lower(email)) where gone is null")
+	p.Weft.Must(t, "select weft.shard_table('users', 'id')")
+	a, b := harness.Weft(t).Connect(t, "postgres", "dbname="+db), harness.Weft(t).Connect(t, "postgres", "dbname="+db)
+	for i, end := range []string{"commit", "rollback"} {
+		for shift := range 4 {
+			for _, sql := range []string{"begin", fmt.Sprintf("insert into users values (%d, 'Same%d%d')", 1000*i+10*shift+1, i, shift)} {
+				if _, err := a.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told := make(chan error, 1)
+			go func() {
+				_, err := b.Exec(t.Context(), fmt.Sprintf("insert into users values (%d, 'sAME%d%d')", 1000*i+10*shift+2, i, shift))
+				told <- err
+			}()
+			select {
+			case err := <-told:
+				t.Errorf("the second session does not wait: %v", err)
+			case <-time.After(200 * time.Millisecond):
+			}
+			if _, err := a.Exec(t.Context(), end); err != nil {
+				t.Fatal(err)
+			}
+			err := <-told
+			var e *pgconn.PgError
+			if end == "rollback" && err != nil || end == "commit" && (!errors.As(err, &e) || e.Code != "23505" || e.Message != `duplicate key value violates unique constraint "users_email"`) {
+				t.Errorf("after %s: %v", end, err)
+			}
+		}
+	}
+}
+
+// TestUniqueDerivedRefused: an index whose lookup would have to run what a user has made is refused, whenever the lookup would be made.
+func TestUniqueDerivedRefused(t *testing.T) {
+	db := database(t, "unique_refused")
+	c := pair.Connect(t, harness.Weft(t), db, "postgres")
+	for _, sql := range []string{
+		"create function plainly(text) returns text language sql immutable as 'select lower($1)'",
+		"create function lower(int) returns text language sql immutable as 'select $1::text'",
+		"create operator %% (leftarg = text, rightarg = text, function = texteq)",
+		"create domain name_d as text check (plainly(value) <> '')",
+		"create type pair as (a text, b text)",
+		"create table t (id int primary key, name text, n int, two pair, d name_d, j jsonb)",
+		"create table u (id int primary key, name text, n int, two pair, d name_d, j jsonb)",
+	} {
+		c.Must(t, sql)
+	}
+	c.Must(t, "select weft.shard_table('t', 'id')")
+	for _, x := range []struct{ items, cause string }{
+		{"(plainly(name))", "the function public.plainly(text)"},
+		{"(public.lower(n))", "the function public.lower(integer)"},
+		{"(name) where plainly(name) <> ''", "the function public.plainly(text)"},
+		{"(name) where name %% 'x'", "the operator public.%%(text,text)"},
+		{"((name::name_d))", "values of the type public.name_d"},
+		{"(((two).a))", "values of the type public.pair"},
+		{"((j -> 'x'))", "an expression whose type cannot be looked up"},
+		{"(lower(name), j) where n > 0", "column j, whose type jsonb cannot be looked up"},
+	} {
+		a := c.Ask(pair.Simple, "create unique index bad on t "+x.items, nil, nil)
+		if a.Code != "0A000" || !strings.Contains(a.Message, x.cause) {
+			t.Errorf("index %s: %s %s", x.items, a.Code, a.Message)
+		}
+		c.Must(t, "create unique index bad on u "+x.items)
+		a = c.Ask(pair.Simple, "select weft.shard_table('u', 'id')", nil, nil)
+		if a.Code != "0A000" || !strings.Contains(a.Message, x.cause) {
+			t.Errorf("declaring a table with index %s: %s %s", x.items, a.Code, a.Message)
+		}
+		c.Must(t, "drop index bad")
+	}
+	c.Must(t, "create unique index good on t (lower(d), upper(name)) where d <> ''")
+	for _, sql := range []string{"alter table t alter column name type varchar(100)", "alter table t alter column n type bigint"} {
+		if a := c.Ask(pair.Simple, sql, nil, nil); a.Code != "" && a.Code != "0A000" {
+			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
+		}
+	}
+	c.Must(t, "insert into t (id, name, d) values (1, 'a', 'A')")
+	for id := 2; id < 6; id++ {
+		if a := c.Ask(pair.Simple, fmt.Sprintf("insert into t (id, name, d) values (%d, 'A', 'a')", id), nil, nil); a.Code != "23505" {
+			t.Errorf("an equal row: %s %s", a.Code, a.Message)
+		}
 	}
 }

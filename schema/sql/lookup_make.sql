@@ -1,21 +1,8 @@
--- The functions that make and drop a lookup: its table, its functions, its triggers. lookup_notes.sql comes first.
-
--- weft.lookup_index returns the oldest of the indexes that lookup k keeps unique over all shards, which PostgreSQL names
--- when a row breaks several. The condition is catalog.LookupIndex.
-CREATE OR REPLACE FUNCTION weft.lookup_index(k weft.lookup) RETURNS oid
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
-  SELECT min(i.indexrelid) FROM pg_index i WHERE k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate
-    AND (i.indpred IS NULL OR i.indpred::pg_catalog.text ~ '^([{]BOOLEXPR :boolop and :args [(])?'
-        '([{]NULLTEST :arg [{]VAR [^{}]*[}] :nulltesttype 1 :argisrow false[^{}]*[}] ?)+([)] :location -?[0-9]+[}])?$'
-      AND NOT EXISTS (SELECT FROM pg_catalog.regexp_matches(i.indpred::pg_catalog.text, ':varattno ([0-9]+)', 'g') m
-        WHERE m[1]::pg_catalog.int2 <> ALL (
-          (pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts])))
-    AND i.indexprs IS NULL AND i.indnkeyatts = pg_catalog.cardinality(k.columns)
-    AND k.columns OPERATOR(pg_catalog.<@) (pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts]
-$f$;
+-- The functions that make and drop a lookup: its table, its functions, its triggers. lookup_index.sql comes first.
 
 -- weft.lookup_add makes the table of a lookup and its row in weft.lookup. The columns of the table are v1, v2, … and id.
--- Texts are compared as bytes, which is what equality means under every collation that a lookup takes.
+-- Texts are compared as bytes, which is what equality means under every collation that a lookup takes. A lookup without
+-- columns is derived from the index.
 CREATE OR REPLACE FUNCTION weft.lookup_add(which name, owner regclass, columns text[], keys text[], types text[], single bool, index oid,
   state text, id_sql text, bucket_sql text, job text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
@@ -32,13 +19,18 @@ BEGIN
   ELSE
     EXECUTE format('CREATE INDEX ON weft.%I (%s, id)', which, vs);
   END IF;
-  INSERT INTO weft.lookup (name, owner, columns, keys, names, types, single, index, state, id_sql, bucket_sql, job)
+  IF cardinality(columns) = 0 AND coalesce(weft.index_shape(index), '') = '' THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('the index of lookup %s does not exist', quote_ident(which));
+  END IF;
+  INSERT INTO weft.lookup (name, owner, columns, keys, names, types, single, index, state, id_sql, bucket_sql, job, shape, uses)
   SELECT which, lookup_add.owner,
-    (SELECT array_agg(a.attnum ORDER BY u.i) FROM unnest(lookup_add.columns) WITH ORDINALITY u(n, i)
+    (SELECT coalesce(array_agg(a.attnum ORDER BY u.i), '{}') FROM unnest(lookup_add.columns) WITH ORDINALITY u(n, i)
       JOIN pg_attribute a ON a.attrelid = lookup_add.owner AND a.attname = u.n),
     (SELECT array_agg(a.attnum ORDER BY u.i) FROM unnest(lookup_add.keys) WITH ORDINALITY u(n, i)
       JOIN pg_attribute a ON a.attrelid = lookup_add.owner AND a.attname = u.n),
-    '{}', lookup_add.types, lookup_add.single, lookup_add.index, lookup_add.state, lookup_add.id_sql, lookup_add.bucket_sql, lookup_add.job;
+    '{}', lookup_add.types, lookup_add.single, lookup_add.index, lookup_add.state, lookup_add.id_sql, lookup_add.bucket_sql, lookup_add.job,
+    CASE WHEN cardinality(lookup_add.columns) = 0 THEN weft.index_shape(lookup_add.index) ELSE '' END,
+    CASE WHEN cardinality(lookup_add.columns) = 0 THEN weft.index_uses(lookup_add.index) ELSE '{}' END;
   UPDATE weft.lookup k SET index = weft.lookup_index(k) WHERE k.name = which AND k.index <> 0 AND weft.lookup_index(k) IS NOT NULL;
 END $f$;
 
@@ -63,12 +55,17 @@ DECLARE
   note_head text; note_from text; note_tail text; -- the INSERT of notes: true or false and the entries stand between
   source text; -- the columns of the table that make an entry
 BEGIN
+  PERFORM weft.lookup_derive(which) FROM weft.lookup WHERE name = which AND shape <> '';
   SELECT * INTO STRICT l FROM weft.lookup WHERE name = which;
   UPDATE weft.lookup SET names = (SELECT array_agg(a.attname::text ORDER BY u.i) FROM unnest(l.columns || l.keys) WITH ORDINALITY u(n, i)
     JOIN pg_attribute a ON a.attrelid = l.owner AND a.attnum = u.n) WHERE name = which RETURNING names INTO l.names;
   SELECT string_agg(CASE WHEN i <= cardinality(l.columns) THEN format('r.%I::%s AS v%s', n, l.types[i], i)
       ELSE format('r.%I AS k%s', n, i - cardinality(l.columns)) END, ', ' ORDER BY i)
     INTO source FROM unnest(l.names) WITH ORDINALITY u(n, i);
+  IF l.shape <> '' THEN -- bare names of columns are those of r
+    source := (SELECT string_agg(format('(%s)::%s AS v%s', n, l.types[i], i), ', ' ORDER BY i) FROM unnest(l.items) WITH ORDINALITY u(n, i))
+      || ', ' || source;
+  END IF;
   SELECT string_agg(format('encode(convert_to(v%s::text, getdatabaseencoding()), ''hex'')', i), ' || '':'' || ' ORDER BY i),
     string_agg(format('v%s IS NOT NULL', i), ' AND ' ORDER BY i),
     string_agg(format('convert_from(decode(split_part(e, '':'', %s), ''hex''), getdatabaseencoding())::%s AS v%s', i + 2, t, i),
@@ -79,7 +76,7 @@ BEGIN
     INTO entry, known, parse, find, vs, same FROM unnest(l.types) WITH ORDINALITY u(t, i);
   entry_head := format('SELECT (%s)::text || '':'' || (%s)::text || '':'' || %s AS e FROM (SELECT %s FROM ',
     l.bucket_sql, l.id_sql, entry, source);
-  entry_tail := format(' r) x WHERE %s', known);
+  entry_tail := CASE WHEN l.condition <> '' THEN ' r WHERE (' || l.condition || ')' ELSE ' r' END || ') x WHERE ' || known;
   new_entries := entry_head || 'new_rows' || entry_tail;
   old_entries := entry_head || 'old_rows' || entry_tail;
   note_head := format('INSERT INTO weft.change (lookup, gone, entries) SELECT %L, ', which);
@@ -96,7 +93,8 @@ BEGIN
   -- execute a function may make it a trigger of a table of its own.
   EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':note')
     || head || quote_literal(format(
-$b$BEGIN
+$b$#variable_conflict use_column
+ BEGIN
   IF TG_RELID <> %1$s THEN RAISE insufficient_privilege USING MESSAGE = 'this function is a trigger of another table'; END IF;
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   IF TG_OP = 'TRUNCATE' THEN TRUNCATE weft.%2$I;
@@ -117,7 +115,8 @@ $b$BEGIN
   -- :row notes what has become of a row, as the trigger of a partitioned table and of its partitions.
   EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':row')
     || head || quote_literal(format(
-$b$DECLARE was text; becomes text;
+$b$#variable_conflict use_column
+ DECLARE was text; becomes text;
  BEGIN
   IF TG_RELID <> %1$s AND NOT EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) WHERE relid = %1$s) THEN
    RAISE insufficient_privilege USING MESSAGE = 'this function is a trigger of another table';
@@ -280,6 +279,5 @@ BEGIN
   EXECUTE format('DROP TABLE IF EXISTS weft.%I', which);
 END $f$;
 
-REVOKE EXECUTE ON FUNCTION weft.lookup_index(weft.lookup),
-  weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text),
+REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text),
   weft.lookup_functions(name), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC;

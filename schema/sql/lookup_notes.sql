@@ -1,5 +1,5 @@
--- What a shard needs to keep lookup tables, in schema weft. Every statement of this file, of lookup_make.sql and of
--- lookup_follow.sql may be run again.
+-- What a shard needs to keep lookup tables, in schema weft. Every statement of this file, of lookup_index.sql,
+-- lookup_make.sql and lookup_follow.sql may be run again.
 --
 --    users ──trigger "email:note"──▶ weft.change ──weft.drain()──▶ weft ──"email:apply"──▶ weft.email
 --                                                                                 on the shards of the values
@@ -31,6 +31,17 @@ CREATE TABLE IF NOT EXISTS weft.lookup (
   bucket_sql text NOT NULL,
   job text NOT NULL DEFAULT '');
 GRANT SELECT ON weft.lookup TO PUBLIC;
+
+-- A lookup that is derived from an index with more than whole columns has no columns. shape is that of the index
+-- (weft.index_shape), uses are the numbers of the columns that the index uses, used their names in the lookup's functions, items and
+-- condition are the SQL of its items and its predicate, and shown are the items as PostgreSQL's messages show them.
+DO $d$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = 'weft.lookup'::regclass AND attname = 'shape') THEN
+    ALTER TABLE weft.lookup ADD shape text NOT NULL DEFAULT '', ADD uses int2[] NOT NULL DEFAULT '{}',
+      ADD used text[] NOT NULL DEFAULT '{}', ADD items text[] NOT NULL DEFAULT '{}',
+      ADD condition text NOT NULL DEFAULT '', ADD shown text[] NOT NULL DEFAULT '{}';
+  END IF;
+END $d$;
 
 -- weft.change holds the notes of open transactions and is empty otherwise, so it need not be logged. The index keeps a
 -- long transaction, behind which dead rows pile up, from slowing others down.
