@@ -3,12 +3,12 @@ package integration
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // leaks is what one session may leave lying about, and how another would trip
@@ -60,7 +60,7 @@ func TestLeaks(t *testing.T) {
 			return func(tb testing.TB) *harness.Target {
 				return harness.StartWeft(tb, func(c *config.Config) {
 					c.Pool.MaxPerShard = n
-					c.Pool.QueueTimeout = 2 * time.Second
+					c.Pool.QueueTimeout = pgtest.Patience
 				})
 			}
 		}
