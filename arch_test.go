@@ -39,7 +39,6 @@ var layers = [][]string{
 	{"schema"},
 	{"executor"},
 	{"finish", "sequence", "twopc", "backup", "handover", "discover"},
-	{"program"},
 	{"planner"},
 	{"pool"},
 	{"stream", "explain"},
@@ -51,6 +50,8 @@ var layers = [][]string{
 	{"directory"},
 	{"vindex"},
 	{"catalog"},
+	{"program/flow"},
+	{"program"},
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"primary", "patroni"},
@@ -61,7 +62,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise", "survey", "checkup", "program", "program/progtest"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity", "reshard", "rebalance", "heat", "heat/verdict", "heat/trend", "heat/throttle", "heat/queue", "heat/ferry", "heat/limit", "recording", "advise", "survey", "checkup", "program", "program/flow", "program/progtest"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

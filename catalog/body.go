@@ -98,6 +98,9 @@ func (v *vocabulary) look(s *source) {
 		v.tree(s, r)
 		return
 	}
+	if s.language == "plpgsql" {
+		s.function.Body = s.body
+	}
 	b := readBody(s.body)
 	s.runs = s.runs || b.dynamic
 	// A body that cannot be parsed may use every operator that could be in its text, and

@@ -25,8 +25,6 @@ type reading struct {
 	notifies, ddl bool
 	texts         []string // the statements in the body
 	targets       []string // the names that are assigned to
-	assigns       []Assignment
-	set           []string // see Function.Set
 }
 
 // readings keeps the readings of bodies: a schema is loaded again after each change,
@@ -93,15 +91,14 @@ func parseBody(language, create, body string) *reading {
 	case "sql":
 		r.ok = r.sql(body)
 	case "plpgsql":
-		list, set, err := parser.EmbeddedSQL(create)
+		list, err := parser.EmbeddedSQL(create)
 		if err != nil || create == "" {
 			return r
 		}
-		r.ok, r.set = true, set
+		r.ok = true
 		for _, e := range list {
 			if e.Target != "" {
 				r.targets = append(r.targets, lower(e.Target))
-				r.assigns = append(r.assigns, Assignment{lower(e.Target), e.SQL})
 			}
 			if e.Dynamic {
 				r.run(e.SQL)
@@ -230,8 +227,8 @@ func stringsOf(nodes []*pg_query.Node) []string {
 // tree enters what parsing a body has found into its source.
 func (v *vocabulary) tree(s *source, r *reading) {
 	s.runs = s.runs || r.dynamic
-	s.function.Parsed = !s.runs
-	s.function.Texts, s.function.Assigns, s.function.Assignments, s.function.Set, s.function.Body = r.texts, r.targets, r.assigns, r.set, s.body
+	s.function.Parsed, s.function.Dynamic = !s.runs, r.dynamic
+	s.function.Texts, s.function.Assigns, s.function.Body = r.texts, r.targets, s.body
 	for _, n := range r.reads {
 		s.mentions = append(s.mentions, v.named(n)...)
 	}

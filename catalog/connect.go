@@ -20,6 +20,7 @@ type connection struct {
 	// oddTypes are the names of types that are not plain words.
 	oddTypes []string
 
+	fired    []firedTrigger
 	runs     []loadedRun
 	casts    []loadedCast
 	events   []loadedCast
@@ -131,6 +132,9 @@ func (c *connection) finish(s *Schema) {
 	for _, src := range c.sources {
 		c.words.look(src)
 		c.body(src, c.functions[src])
+	}
+	for _, t := range c.fired {
+		c.fire(t)
 	}
 	c.follow(c.relations)
 	for _, src := range c.sources {

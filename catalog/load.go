@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,7 +100,7 @@ type domainColumn struct {
 // widths is how many columns the rows of each kind have. A row's kind is the letter
 // in its first column.
 var widths = map[string]int{
-	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "n": 9, "k": 7, "t": 10, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
+	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "n": 9, "k": 7, "t": 12, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
 }
 
 // row takes in one row of query.
@@ -177,9 +178,17 @@ func (l *loader) trigger(r []string) error {
 	if err != nil {
 		return fmt.Errorf("events of trigger %q: %w", r[2], err)
 	}
+	fires, err := strconv.ParseUint(r[10], 10, 8)
+	if err != nil {
+		return fmt.Errorf("events of trigger %q: %w", r[2], err)
+	}
+	args, err := hex.DecodeString(r[11])
+	if err != nil {
+		return fmt.Errorf("arguments of trigger %q: %w", r[2], err)
+	}
 	rel.Triggers = append(rel.Triggers, Trigger{
 		Name: r[2], Function: function, Truncate: r[5] == "t", Changes: r[6] == "t",
-		Statement: Events(events), Of: r[9],
+		Statement: Events(events), Of: r[9], Fires: Events(fires) & onAny, EachRow: fires&1 != 0, Args: string(args),
 	})
 	return nil
 }

@@ -136,6 +136,12 @@ func (l *loader) connect(s *Schema) {
 		if rel := l.relations[e.uses]; e.class == classRelation && (e.kind == "d" || e.kind == "T") && rel != nil && rel.Kind == Sequence {
 			continue // Column.Sequence says what a column draws from
 		}
+		if f := l.functions[e.uses]; e.kind == "t" && e.class == classFunction && f != nil && runsTextsOf(f) {
+			if rel := l.relations[e.subject]; rel != nil {
+				c.fired = append(c.fired, firedTrigger{rel, e.name, f, v})
+				continue
+			}
+		}
 		use(v, e.class, e.uses)
 		if e.kind == "r" && e.class == classRelation {
 			v.unsure = true // pg_depend does not say which of the relations a rule writes

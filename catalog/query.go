@@ -67,7 +67,8 @@ FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
 
 	// A trigger.
 	`SELECT 't', t.tgrelid, t.tgname, p.pronamespace, p.proname, t.tgtype & 32 <> 0, (t.tgtype & 3) = 3 AND (t.tgtype & 20) <> 0, t.tgenabled,
- CASE WHEN t.tgtype & 1 = 0 AND t.tgenabled <> 'D' THEN t.tgtype & 60 ELSE 0 END, t.tgattr
+ CASE WHEN t.tgtype & 1 = 0 AND t.tgenabled <> 'D' THEN t.tgtype & 60 ELSE 0 END, t.tgattr,
+ t.tgtype & 61, pg_catalog.encode(t.tgargs, 'hex')
 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal`,
 
 	// Extended statistics.

@@ -234,6 +234,11 @@ type Trigger struct {
 	// Of are the numbers of the columns in UPDATE OF, separated by spaces. Empty if the
 	// trigger has no UPDATE OF.
 	Of string
+	// Fires are all events of the trigger. EachRow: the trigger runs for each row.
+	Fires   Events
+	EachRow bool
+	// Args are the arguments of the trigger, each ended by a zero byte.
+	Args string
 }
 
 // Events are what sets triggers off, in the bits of pg_trigger.tgtype.
@@ -273,12 +278,9 @@ type Function struct {
 	// body, and Assigns the names that are assigned to (new.total).
 	Parsed         bool
 	Texts, Assigns []string
-	// Assignments are the assignments of the body with their values.
-	Assignments []Assignment
-	// Set are variables, and fields of records, that get values by other means than an
-	// assignment to that name: INTO, FOR, FETCH, CALL, an alias.
-	Set  []string
-	Body string // the text of a body that could be parsed
+	Body           string // the text of a PL/pgSQL body, or of another one that could be parsed
+	// Dynamic: the function's own body runs SQL that is not in its text.
+	Dynamic bool
 	// Calls: the function calls other functions of the user.
 	Calls bool
 	// Changes: the function, or a function it calls, may change rows of Mentions.
@@ -290,9 +292,6 @@ type Function struct {
 	// Reach is all that may happen when the function runs.
 	Reach Reach
 }
-
-// Assignment is an assignment in PL/pgSQL. SQL is a SELECT of the value.
-type Assignment struct{ Target, SQL string }
 
 // Relation returns the relation of exactly that name, or nil.
 func (s *Schema) Relation(n Name) *Relation { return s.relations[n] }

@@ -24,7 +24,7 @@ func bodyPasswords(text string, tree *Tree, literals []Literal, do *pg_query.DoS
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := EmbeddedSQL(create)
+	list, err := EmbeddedSQL(create)
 	if err != nil {
 		return nil, nil // nothing is known of the body; its planner finds the same
 	}

@@ -19,29 +19,27 @@ type Embedded struct {
 }
 
 // EmbeddedSQL returns the SQL of a PL/pgSQL function, given the whole CREATE
-// FUNCTION or DO statement, and the names of the variables that get values by other
-// means than an assignment to that name (see collectSet). An error means no more than
+// FUNCTION or DO statement. An error means no more than
 // that pg_query cannot read it: it does not know what types are rows, for one.
-func EmbeddedSQL(create string) (list []Embedded, set []string, err error) {
+func EmbeddedSQL(create string) (list []Embedded, err error) {
 	var sc Scanner
 	if !sc.Scan([]byte(create), Options{}) {
-		return nil, nil, errDeep
+		return nil, errDeep
 	}
 	// The body is a literal of that text. No token of it is shorter than a byte.
 	if len(create) > maxDepth {
-		return nil, nil, errDeep
+		return nil, errDeep
 	}
 	text, err := pg_query.ParsePlPgSqlToJSON(create)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var tree any
 	if err := json.Unmarshal([]byte(text), &tree); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	collectEmbedded(tree, false, &list)
-	collectSet(tree, nil, &set)
-	return list, set, nil
+	return list, nil
 }
 
 // collectEmbedded finds expressions in what pg_query has made of a function.

@@ -527,7 +527,16 @@ func (df definitions) createTrigger(n *pg.CreateTrigStmt) plan.Route {
 	}
 	rel := df.a.commands().named(rangeVar(n.Relation))
 	for _, f := range df.a.reach().userFunctions(schema, names[len(names)-1]) {
-		df.a.reach().mayTrigger(rel.Name.Name, df.a.declared(rel), f)
+		df.a.reach().mayTrigger(rel, df.a.declared(rel), newTrigger(n), f)
 	}
 	return df.a.commands().refusedOr(r)
+}
+
+// newTrigger returns the trigger that a statement makes.
+func newTrigger(n *pg.CreateTrigStmt) *catalog.Trigger {
+	tr := &catalog.Trigger{Name: n.Trigname, EachRow: n.Row, Fires: catalog.Events(n.Events) & (catalog.OnInsert | catalog.OnUpdate | catalog.OnDelete | catalog.OnTruncate)}
+	for _, a := range n.Args {
+		tr.Args += a.GetString_().GetSval() + "\x00"
+	}
+	return tr
 }

@@ -58,10 +58,11 @@ func Obstacles(schema *catalog.Schema, snap *directory.Snapshot, d directory.Tab
 				}
 			})
 		}
-		for _, tr := range r.Triggers {
+		for i := range r.Triggers {
+			tr := &r.Triggers[i]
 			for _, f := range schema.Functions(tr.Function.Name) {
 				if f.Name == tr.Function && !own.Reference {
-					try(func(l *level) { l.a.reach().mayTrigger(r.Name.Name, own, f) })
+					try(func(l *level) { l.a.reach().mayTrigger(r, own, tr, f) })
 				} else if f.Name == tr.Function && (f.Opaque || len(f.Mentions) > 0) {
 					out = append(out, cannot("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
 						"trigger %q of reference table %q may touch other tables", tr.Name, r.Name.Name))

@@ -121,9 +121,10 @@ func (df definitions) adopt(t *table, part *catalog.Relation) plan.Route {
 	for _, fk := range part.Referenced {
 		df.a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", part.Name.Name, fk.Table.Name)
 	}
-	for _, tr := range part.Triggers {
+	for i := range part.Triggers {
+		tr := &part.Triggers[i]
 		for _, f := range df.a.reach().userFunctions(tr.Function.Schema, tr.Function.Name) {
-			df.a.reach().mayTrigger(part.Name.Name, t, f)
+			df.a.reach().mayTrigger(part, t, tr, f)
 		}
 	}
 	if len(part.Children) > 0 {

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
@@ -10,6 +12,7 @@ import (
 	"weft/directory"
 	"weft/parser"
 	"weft/plan"
+	"weft/program/flow"
 )
 
 // A trigger runs on the shard of its row and sees that shard alone. It may touch rows of sharded
@@ -18,9 +21,13 @@ import (
 // maxTriggers bounds how many triggers that set each other off are judged.
 const maxTriggers = 4
 
-// mayTrigger refuses a trigger function that could need rows of other shards, or change objects
+// mayTrigger refuses a trigger whose function could need rows of other shards, or change objects
 // that other shards have as well.
-func (re reach) mayTrigger(on string, t *table, f *catalog.Function) {
+func (re reach) mayTrigger(rel *catalog.Relation, t *table, tr *catalog.Trigger, f *catalog.Function) {
+	on := rel.Name.Name
+	if re.a.env.Schema != nil {
+		f = re.a.env.Schema.Fired(rel, tr, f)
+	}
 	if re.locksInTrigger(on, t, f) {
 		return
 	}
@@ -29,29 +36,37 @@ func (re reach) mayTrigger(on string, t *table, f *catalog.Function) {
 	switch {
 	case home != "":
 		re.a.unsupported(hint, "trigger function %q of %q may touch %q, which is on the home shard alone", f.Name.Name, on, home)
+		re.tellLine(re.lineNaming(rel, t, tr, f, home))
 		return
 	case f.Opaque:
 		re.a.unsupported(hint, "trigger function %q of %q runs SQL that cannot be looked into", f.Name.Name, on)
+		if body, err := re.flow(rel, t, tr, f); err == nil {
+			re.tellLine(body.Unread, "EXECUTE of a text that depends on more than constants, TG_TABLE_NAME, TG_TABLE_SCHEMA and TG_ARGV")
+		}
 		return
 	case f.Reach.DDL:
 		re.a.unsupported(hint, "trigger function %q of %q changes the schema, which all shards have", f.Name.Name, on)
 		return
 	case sharded != "" && (t == nil || t.Reference):
 		re.a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
+		re.tellLine(re.lineNaming(rel, t, tr, f, sharded))
 		return
 	case sharded != "":
-		if stays, why := re.staysWith(t, f); why != "" {
+		if s := re.strays(rel, t, tr, f); s != nil && s.why != "" {
 			re.a.unsupported("A trigger cannot draw from a sequence of the home shard: give the column a default that needs none, such as gen_random_uuid(), or a value.",
-				"trigger function %q of %q %s", f.Name.Name, on, why)
+				"trigger function %q of %q %s", f.Name.Name, on, s.why)
+			re.tellLine(s.line, s.sql)
 			return
-		} else if !stays {
-			re.a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
+		} else if s != nil {
+			re.a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, cmp.Or(s.table, sharded))
+			re.tellLine(s.line, s.sql)
 			return
 		}
 	}
 	for _, n := range f.Writes {
 		if d := re.a.declared(re.a.env.Schema.Relation(n)); d != nil && d.Reference {
 			re.a.unsupported("Write it in a statement of its own.", "trigger function %q of %q writes reference table %q, which all shards have", f.Name.Name, on, n.Name)
+			re.tellLine(re.lineNaming(rel, t, tr, f, n.Name))
 		}
 	}
 	for _, k := range keysOf(t) {
@@ -59,6 +74,18 @@ func (re reach) mayTrigger(on string, t *table, f *catalog.Function) {
 			re.a.unsupported("The shard of a row is chosen before its triggers run.", "trigger function %q of %q changes %q, the shard key", f.Name.Name, on, k.Name)
 		}
 	}
+}
+
+// tellLine adds to a refusal which line of a function is the cause of it.
+func (re reach) tellLine(line int, sql string) {
+	if line == 0 || !re.a.refused() || re.a.out.Refusal.Detail != "" {
+		return
+	}
+	sql = strings.Join(strings.Fields(sql), " ")
+	if len(sql) > 200 {
+		sql = strings.ToValidUTF8(sql[:200], "") + "…"
+	}
+	_ = re.a.out.Refusal.WithDetail("Line %d of the function: %s", line, sql)
 }
 
 // guarded refuses a trigger that can change a row's key on a table without a guard
@@ -70,48 +97,61 @@ func (re reach) guarded(rel *catalog.Relation, tr catalog.Trigger) {
 	}
 }
 
-// staysWith reports whether everything that a trigger function does to sharded tables concerns rows
-// with the key of its own row. why is the only obstacle, if it is known.
-func (re reach) staysWith(t *table, f *catalog.Function) (stays bool, why string) {
-	if !f.Parsed || re.a.env.triggers >= maxTriggers || rewrites(t, f) {
-		return false, ""
+// stray is a statement of a trigger function that may touch rows of other shards.
+type stray struct {
+	line       int
+	sql, table string
+	// why is the only obstacle, if it is known.
+	why string
+}
+
+// strays returns a statement of a trigger function that is not proved to touch only rows with the
+// key of the trigger's row, or nil.
+func (re reach) strays(rel *catalog.Relation, t *table, tr *catalog.Trigger, f *catalog.Function) *stray {
+	body, err := re.flow(rel, t, tr, f)
+	if err != nil || body.Unread > 0 || re.a.env.triggers >= maxTriggers {
+		return &stray{}
 	}
-	variables := keyVariables(t, f)
 	own := map[catalog.Name]bool{}
-	for _, text := range f.Texts {
-		tree, err := parser.Parse(text)
+	for i := range body.Statements {
+		st := &body.Statements[i]
+		out := &stray{line: st.Line, sql: st.SQL}
+		tree, err := parser.Parse(st.SQL)
 		if err != nil {
-			return false, ""
+			return out
 		}
-		touches, strays := false, false
+		strays := false
 		parser.Walk(tree, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
 				if rel := re.a.find(rv.Schemaname, rv.Relname); rel != nil && !rel.System() {
 					own[rel.Name] = true
-					touches = touches || re.a.definitions().relationReads(rel).sharded != ""
+					if s := re.a.definitions().relationReads(rel).sharded; s != "" {
+						out.table = s
+					}
 				}
 			}
 			strays = strays || re.runsSharded(m)
 			return true
 		})
 		if strays {
-			return false, ""
+			return out
 		}
-		if !touches {
+		if out.table == "" {
 			continue
 		}
-		if stays, why := re.keptBeside(t, tree, variables); !stays {
-			return false, why
+		if stays, why := re.keptBeside(t, st); !stays {
+			out.why = why
+			return out
 		}
 	}
 	// The functions that the trigger function calls are not judged here.
 	for _, n := range f.Mentions {
 		rel := re.a.env.Schema.Relation(n)
 		if rel != nil && !rel.System() && !own[n] && (rel.Kind == catalog.View || re.a.declared(rel) != nil) && re.a.definitions().relationReads(rel).sharded != "" {
-			return false, ""
+			return &stray{table: n.Name}
 		}
 	}
-	return true, ""
+	return nil
 }
 
 // runsSharded reports whether a node of a tree calls something that touches sharded tables, with
@@ -133,49 +173,47 @@ func (re reach) runsSharded(m any) bool {
 	return slices.ContainsFunc(in.functions, func(f *catalog.Function) bool { return re.reached(&f.Reach).sharded != "" })
 }
 
-// keptBeside reports whether statements touch only rows with the key of a trigger's row. It
-// replaces NEW and OLD by parameters and plans the statements.
-func (re reach) keptBeside(t *table, tree *pg.ParseResult, variables map[string]int) (kept bool, why string) {
-	var types []uint32
-	for _, k := range t.keys {
-		types = append(types, k.Type)
+// keptBeside reports whether a statement touches only rows with the key of a trigger's row. It
+// plans the statement with the key as parameters.
+func (re reach) keptBeside(t *table, st *flow.Statement) (kept bool, why string) {
+	original, ok := st.Tree(false)
+	if !ok {
+		return false, ""
 	}
-	for _, s := range tree.Stmts {
-		if re.nullable(s.Stmt) {
-			variables = nil
-		}
-		draws, column := re.drawnBy(s.Stmt)
-		parser.Walk(s.Stmt, func(m any) bool {
-			n, ok := m.(*pg.Node)
-			if !ok {
-				return true
-			}
-			if i := keyColumn(t, n, variables); i >= 0 {
-				n.Node = &pg.Node_ParamRef{ParamRef: &pg.ParamRef{Number: int32(i + 1)}}
-				return false
-			}
-			return true
-		})
-		sql, err := parser.Deparse(s.Stmt)
-		if err != nil {
-			return false, ""
-		}
-		var sc parser.Scanner
-		if !sc.Scan([]byte(sql), parser.Options{}) {
-			return false, ""
-		}
-		env := *re.a.env
-		env.triggers++
-		env.Options = parser.Options{}
-		p := makePlan(&env, sql, sc.Literals, types, later)
-		if p.Route == plan.Keyed && p.Generate != nil && column != nil {
-			return false, fmt.Sprintf("inserts into %q, whose column %q draws from sequence %q", draws.Name.Name, column.Name, column.Sequence.Name)
-		}
-		if !re.keyedByParams(p, t) {
-			return false, ""
-		}
+	strict := re.nullable(original)
+	draws, column := re.drawnBy(original)
+	stmt := original
+	if strict {
+		stmt, _ = st.Tree(true)
 	}
-	return true, ""
+	types := make([]uint32, len(t.keys))
+	for i, k := range t.keys {
+		types[i] = k.Type
+	}
+	parser.Walk(stmt, func(m any) bool {
+		if p, ok := m.(*pg.ParamRef); ok {
+			for int(p.Number) > len(types) && len(types) < maxParams {
+				types = append(types, 0)
+			}
+		}
+		return true
+	})
+	sql, err := parser.Deparse(stmt)
+	if err != nil {
+		return false, ""
+	}
+	var sc parser.Scanner
+	if !sc.Scan([]byte(sql), parser.Options{}) {
+		return false, ""
+	}
+	env := *re.a.env
+	env.triggers++
+	env.Options = parser.Options{}
+	p := makePlan(&env, sql, sc.Literals, types, later)
+	if p.Route == plan.Keyed && p.Generate != nil && column != nil {
+		return false, fmt.Sprintf("inserts into %q, whose column %q draws from sequence %q", draws.Name.Name, column.Name, column.Sequence.Name)
+	}
+	return re.keyedByParams(p, t), ""
 }
 
 // keyedByParams reports whether the key of every sharded table in a plan is the parameters. Values

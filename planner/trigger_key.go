@@ -1,102 +1,97 @@
 package planner
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
+	"weft/datum"
+	"weft/directory"
 	"weft/parser"
+	"weft/program/flow"
 )
 
-// The key of a trigger's row can be written as new.k, old.k, coalesce(new.k, old.k), or as a
-// variable that is assigned only these.
-
-// keyVariables returns the variables of a trigger function that hold the key of its row, with the
-// position of the key column. A variable before its assignment is NULL.
-func keyVariables(t *table, f *catalog.Function) map[string]int {
-	out := map[string]int{}
-	if strings.Contains(strings.ToLower(f.Body), "variable_conflict") || strings.Count(strings.ToLower(f.Body), "declare") > 1 {
-		return out
+// flow reads the function of a trigger.
+func (re reach) flow(rel *catalog.Relation, t *table, tr *catalog.Trigger, f *catalog.Function) (*flow.Body, error) {
+	if re.a.env.Schema == nil || f.Body == "" {
+		return nil, errors.ErrUnsupported
 	}
-	no := map[string]bool{}
-	for _, s := range f.Assignments {
-		i := -1
-		if tree, err := parser.Parse(s.SQL); err == nil && len(tree.Stmts) == 1 {
-			if sel := tree.Stmts[0].Stmt.GetSelectStmt(); sel != nil && len(sel.TargetList) == 1 && len(sel.FromClause) == 0 && sel.WhereClause == nil {
-				i = keyColumn(t, sel.TargetList[0].GetResTarget().GetVal(), nil)
-			}
-		}
-		if was, again := out[s.Target]; i < 0 || again && was != i || slices.Contains(f.Set, s.Target) {
-			no[s.Target] = true
-		}
-		out[s.Target] = i
-	}
-	for name := range no {
-		delete(out, name)
-	}
-	return out
-}
-
-// rewrites reports whether a trigger function may change the key of its row before it uses it.
-func rewrites(t *table, f *catalog.Function) bool {
-	for _, row := range []string{"new", "old"} {
-		if slices.Contains(f.Set, row) || slices.Contains(f.Assigns, row) {
-			return true
-		}
-		for _, k := range t.keys {
-			if slices.Contains(f.Set, row+"."+k.Name) || slices.Contains(f.Assigns, row+"."+k.Name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// keyColumn returns the position of the key column whose value in the trigger's row an expression
-// is, or -1.
-func keyColumn(t *table, n *pg.Node, variables map[string]int) int {
-	if c := n.GetCoalesceExpr(); c != nil {
-		at := -1
-		for i, arg := range c.Args {
-			if k := keyColumn(t, arg, variables); k < 0 || i > 0 && k != at {
-				return -1
-			} else {
-				at = k
-			}
-		}
-		return at
-	}
-	names := nameList(n.GetColumnRef().GetFields())
-	switch {
-	case len(names) == 1:
-		if i, ok := variables[names[0]]; ok {
-			return i
-		}
-	case len(names) == 2 && (names[0] == "new" || names[0] == "old"):
-		for i, k := range t.keys {
-			if k.Name == names[1] {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// nullable reports whether a statement inserts into a table whose key may be NULL.
-func (re reach) nullable(stmt *pg.Node) bool {
-	rv := stmt.GetInsertStmt().GetRelation()
-	if rv == nil {
-		return false
-	}
-	rel, t := re.a.relation(rv)
+	known := re.a.env.Schema.Flow(rel, tr)
 	for _, k := range keysOf(t) {
-		if c := rel.Column(k.Name); c == nil || !c.NotNull {
-			return true
+		known.Keys = append(known.Keys, flow.Key{Name: k.Name, Type: sqlType(k)})
+	}
+	return flow.Read(f.Body, known)
+}
+
+// sqlType returns the type of a key column below its domains.
+func sqlType(k directory.Column) string {
+	switch datum.Type(k.Type) {
+	case datum.Int2, datum.Int4, datum.Int8:
+		return "integer"
+	case datum.Text, datum.Varchar:
+		return "text"
+	case datum.UUID:
+		return "uuid"
+	}
+	return k.TypeName
+}
+
+// lineNaming returns the line of a trigger's function that names a relation, and the SQL there.
+func (re reach) lineNaming(rel *catalog.Relation, t *table, tr *catalog.Trigger, f *catalog.Function, name string) (line int, sql string) {
+	body, err := re.flow(rel, t, tr, f)
+	if err != nil {
+		return 0, ""
+	}
+	for i := range body.Statements {
+		st := &body.Statements[i]
+		if tree, err := parser.Parse(st.SQL); err == nil {
+			parser.Walk(tree, func(m any) bool {
+				switch m := m.(type) {
+				case *pg.RangeVar:
+					if m.Relname == name && line == 0 {
+						line, sql = st.Line, st.SQL
+					}
+				case *pg.String:
+					if strings.Contains(m.Sval, name) && line == 0 {
+						line, sql = st.Line, st.SQL
+					}
+				}
+				return line == 0
+			})
 		}
 	}
-	return false
+	return line, sql
+}
+
+// nullable reports whether a statement stores rows of a table whose key may be NULL.
+func (re reach) nullable(stmt *pg.Node) bool {
+	nullable := false
+	look := func(rv *pg.RangeVar) {
+		rel, t := re.a.relation(rv)
+		for _, k := range keysOf(t) {
+			if c := rel.Column(k.Name); c == nil || !c.NotNull {
+				nullable = true
+			}
+		}
+		nullable = nullable || rel != nil && rel.Kind == catalog.View
+	}
+	parser.Walk(stmt, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.InsertStmt:
+			look(m.Relation)
+		case *pg.MergeStmt:
+			look(m.Relation)
+		case *pg.UpdateStmt:
+			if _, t := re.a.relation(m.Relation); t == nil || slices.ContainsFunc(m.TargetList, func(n *pg.Node) bool { return isKey(t, n.GetResTarget().GetName()) }) {
+				look(m.Relation)
+			}
+		}
+		return true
+	})
+	return nullable
 }
 
 // drawnBy returns a column that draws from a sequence, with its table, if a statement inserts into

@@ -139,9 +139,10 @@ func (mo modification) written(rel *catalog.Relation, t *table, changes *changes
 		if r == rel {
 			continue
 		}
-		for _, tr := range r.Triggers {
+		for i := range r.Triggers {
+			tr := &r.Triggers[i]
 			for _, f := range mo.l.a.reach().userFunctions(tr.Function.Schema, tr.Function.Name) {
-				mo.l.a.reach().mayTrigger(r.Name.Name, own, f)
+				mo.l.a.reach().mayTrigger(r, own, tr, f)
 			}
 		}
 	}
@@ -149,11 +150,12 @@ func (mo modification) written(rel *catalog.Relation, t *table, changes *changes
 		mo.l.a.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
 	}
 	for _, part := range withParts(rel) {
-		for _, tr := range part.Triggers {
+		for i := range part.Triggers {
+			tr := &part.Triggers[i]
 			for _, f := range mo.l.a.reach().userFunctions(tr.Function.Schema, tr.Function.Name) {
-				mo.l.a.reach().mayTrigger(part.Name.Name, t, f)
+				mo.l.a.reach().mayTrigger(part, t, tr, f)
 			}
-			mo.l.a.reach().guarded(part, tr)
+			mo.l.a.reach().guarded(part, *tr)
 		}
 	}
 	if changes == nil {
