@@ -336,7 +336,11 @@ func (rt *routing) path(version int64, private bool) ([]string, error) {
 			return path, nil
 		}
 	}
-	rows, err := rt.askHome("SELECT n FROM pg_catalog.unnest(pg_catalog.current_schemas(true)) WITH ORDINALITY u(n, i) WHERE n !~ '^pg_temp_' ORDER BY i")
+	lane := rt.s.lane
+	if private {
+		lane = rt.s.held.party()
+	}
+	rows, err := rt.ask(lane, "SELECT n FROM pg_catalog.unnest(pg_catalog.current_schemas(true)) WITH ORDINALITY u(n, i) WHERE n !~ '^pg_temp_' ORDER BY i")
 	if err != nil {
 		return nil, err
 	}

@@ -56,8 +56,8 @@ func (rt *routing) role(version int64, private bool) (*planner.Role, error) {
 	return role, nil
 }
 
-// party returns the lane of a participant of the block, the home shard's if there is none. SET LOCAL ROLE has been run
-// by participants only.
+// party returns the lane of a participant of the block, the home shard's if there is none. SET LOCAL ROLE and SET LOCAL
+// search_path have been run by participants only.
 func (h *held) party() *pool.Lane {
 	if c := h.conn; c != nil && c.Status() != wire.TxIdle {
 		return c.Lane()
