@@ -9,7 +9,7 @@ import (
 	"weft/wire"
 )
 
-// knownRole is a role, and when the home shard was asked for it.
+// knownRole is a role, and when a shard was asked for it.
 type knownRole struct {
 	role  *planner.Role
 	asked time.Time

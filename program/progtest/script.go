@@ -19,17 +19,10 @@ var scriptNames = strings.NewReplacer("outer_block.", "f.", "r.x", "p.x", "r.y",
 func Script(seed uint64) string {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	for range g.IntN(3) {
-		g.line("%s;", g.pick(
-			"INSERT INTO t VALUES ("+g.int(1)+", "+g.str(1)+", "+g.num(0)+")",
-			"INSERT INTO u VALUES ("+g.int(0)+", "+g.str(0)+")",
-			"INSERT INTO u VALUES (i, s) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
-			"UPDATE t SET b = "+g.str(1)+", c = "+g.num(1)+" WHERE "+g.where(1),
-			"DELETE FROM t WHERE "+g.where(1),
-			"UPDATE u SET v = s WHERE id = "+g.int(0),
-			"INSERT INTO t SELECT id, f.v, n FROM u WHERE id < "+g.int(0),
+		g.line("%s;", g.pick(append(g.changes("f.v"),
 			"UPDATE ref SET name = s WHERE id = i",
 			"SELECT "+g.int(1)+", "+g.str(1),
-		))
+		)...))
 	}
 	g.line("%s", g.pick(
 		"SELECT a FROM t WHERE "+g.where(1)+" ORDER BY a, t.b, c",

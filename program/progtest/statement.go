@@ -106,18 +106,24 @@ func (g *generator) assign() {
 }
 
 func (g *generator) sql() {
-	g.line("%s;", g.pick(
-		"INSERT INTO t VALUES ("+g.int(1)+", "+g.str(1)+", "+g.num(0)+")",
-		"INSERT INTO u VALUES ("+g.int(0)+", "+g.str(0)+")",
-		"INSERT INTO u VALUES (i, s) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
-		"UPDATE t SET b = "+g.str(1)+", c = "+g.num(1)+" WHERE "+g.where(1),
-		"DELETE FROM t WHERE "+g.where(1),
-		"UPDATE u SET v = s WHERE id = "+g.int(0),
-		"INSERT INTO t SELECT id, v, n FROM u WHERE id < "+g.int(0),
+	g.line("%s;", g.pick(append(g.changes("v"),
 		"INSERT INTO t SELECT rw.*", "SELECT 1", "TRUNCATE u",
 		"INSERT INTO t (a) SELECT x FROM generate_series(1, 2) x",
 		"CREATE TEMP TABLE z ON COMMIT DROP AS SELECT i AS q, s",
-	))
+	)...))
+}
+
+// changes are statements that change tables. v is how the variable of that name is called.
+func (g *generator) changes(v string) []string {
+	return []string{
+		"INSERT INTO t VALUES (" + g.int(1) + ", " + g.str(1) + ", " + g.num(0) + ")",
+		"INSERT INTO u VALUES (" + g.int(0) + ", " + g.str(0) + ")",
+		"INSERT INTO u VALUES (i, s) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+		"UPDATE t SET b = " + g.str(1) + ", c = " + g.num(1) + " WHERE " + g.where(1),
+		"DELETE FROM t WHERE " + g.where(1),
+		"UPDATE u SET v = s WHERE id = " + g.int(0),
+		"INSERT INTO t SELECT id, " + v + ", n FROM u WHERE id < " + g.int(0),
+	}
 }
 
 func (g *generator) into() {
