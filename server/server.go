@@ -480,7 +480,6 @@ func (s *Server) Close() error {
 		if f := s.front.Load(); f != nil {
 			errs = append(errs, (*f).Close())
 		}
-		s.leaveSeat()
 		if s.http == nil && s.httpListener != nil {
 			_ = s.httpListener.Close()
 		}
@@ -489,6 +488,7 @@ func (s *Server) Close() error {
 		for i := len(s.closers) - 1; i >= 0; i-- {
 			errs = append(errs, s.closers[i]())
 		}
+		s.leaveSeat() // last: the next process listens on the same ports as soon as the seat is free
 		s.end(nil)
 	})
 	return errors.Join(errs...)

@@ -247,5 +247,12 @@ func TestTakeoverOfNone(t *testing.T) {
 	if err := <-p.ended; err != nil {
 		t.Error(err)
 	}
-	wait(t, func() bool { return next.log.has("accepting clients") })
+	wait(t, func() bool {
+		select {
+		case err := <-next.ended:
+			t.Fatal(err)
+		default:
+		}
+		return next.log.has("accepting clients")
+	})
 }

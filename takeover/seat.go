@@ -32,6 +32,8 @@ const (
 	answerWithin = 10 * time.Second
 	// settleWithin is how long Take waits for a process that has the lock and cannot be asked: it is about to end, or has just begun.
 	settleWithin = 5 * time.Second
+	// endWithin is how long Take waits for a process that has said that it is about to end. Its control socket is closed before the rest of it.
+	endWithin = time.Minute
 )
 
 // Config says how processes meet.
@@ -80,7 +82,7 @@ func Take(ctx context.Context, cfg Config, ask bool) (*Seat, *Hand, error) {
 			return nil, hand, nil
 		}
 		if errors.Is(err, ErrEnding) {
-			end = time.Now().Add(settleWithin)
+			end = time.Now().Add(endWithin)
 			if !told {
 				cfg.Log.Warn("the running process is about to end: waiting until it has", "pid", holder(cfg.Dir))
 			}
