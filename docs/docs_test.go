@@ -194,6 +194,20 @@ func anchors(text string) []string {
 	return out
 }
 
+// Every page is on the map.
+func TestMap(t *testing.T) {
+	text := read(t, "README.md")
+	for _, page := range pages(t) {
+		name := filepath.ToSlash(page)
+		if name == "README.md" || strings.HasPrefix(name, "../") || strings.HasPrefix(name, "decisions/0") {
+			continue
+		}
+		if !strings.Contains(text, "]("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
+}
+
 // Every key of the JSON that EXPLAIN answers with is in queries.md.
 func TestExplainKeys(t *testing.T) {
 	page := read(t, "queries.md")
