@@ -281,7 +281,7 @@ func (ls *links) add(schema *catalog.Schema, rel *catalog.Relation, l link) erro
 	default:
 		return refuse(pgerr.InvalidForeignKey, "foreign key %q of %q needs a unique constraint on (%s) of %q", l.was.Name, display(rel.Name),
 			strings.Join(l.now.RefColumns, ", "), display(l.was.References)).
-			WithHint("ALTER TABLE %s ADD UNIQUE (%s), and declare the table again. A table that is declared with foreign_keys => 'shard' has it already.",
+			WithHint("ALTER TABLE %s ADD UNIQUE (%s), and declare the table again.",
 				display(l.was.References), quote.Idents(l.now.RefColumns))
 	}
 	ls.keyed = append(ls.keyed, l)
