@@ -85,6 +85,10 @@ release: ## write archives, packages and checksums of VERSION into dist
 drivers: postgresql ## run real drivers, ORMs and psql through weft and beside it; installs what they need
 	$(GO) run ./integration/drivers $(ARGS)
 
+.PHONY: examples
+examples: postgresql ## run the applications in examples on weft and on one PostgreSQL, and compare; installs what they need
+	$(GO) run ./integration/drivers --examples $(ARGS)
+
 .PHONY: dashboard-test
 dashboard-test: postgresql ## look at the dashboard with a real browser; installs Chromium if it is missing
 	@tools/install-chromium.sh >/dev/null

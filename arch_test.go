@@ -68,7 +68,7 @@ var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", 
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}
 
 // programs may read flags and the environment, and end the process.
-var programs = []string{"cmd", "bench", "integration", "tools"}
+var programs = []string{"cmd", "bench", "examples", "integration", "tools"}
 
 type source struct {
 	dir  string // of the package, from the root

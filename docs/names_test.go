@@ -336,7 +336,7 @@ var (
 func pages(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	for _, glob := range []string{"../*.md", "*.md", "*/*.md"} {
+	for _, glob := range []string{"../*.md", "*.md", "*/*.md", "../examples/*.md", "../examples/*/*.md"} {
 		more, err := filepath.Glob(glob)
 		if err != nil {
 			t.Fatal(err)

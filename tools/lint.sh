@@ -17,7 +17,7 @@ formatted() {
 	return 1
 }
 
-# The drivers' suites and the tests of the dashboard are modules of their own; the tools are this one's.
+# The drivers' suites, an example and the tests of the dashboard are modules of their own; the tools are this one's.
 module() {
 	checker=$(go tool -n staticcheck) || return 1
 	cd "$1" || return 1
@@ -32,6 +32,7 @@ check go vet ./...
 check go tool staticcheck ./...
 check go mod tidy -diff
 check module integration/drivers/go
+check module examples/go
 check module integration/dashboard
 
 if [ -n "$failed" ]; then

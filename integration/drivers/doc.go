@@ -5,6 +5,7 @@
 //	go run ./integration/drivers --only go,psql         the suites of two languages
 //	go run ./integration/drivers --only python/django   one suite
 //	make drivers ARGS='--only node'                     the same through make
+//	make examples                                       the applications of the folder examples, in the same way
 //
 //	drivers ──▶ world: plain PostgreSQL          weft ──▶ shard-0 … shard-3, etcd
 //	   │                      ▲                   ▲       (in this process)

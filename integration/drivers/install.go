@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -22,23 +23,27 @@ func install(ctx context.Context, folder string, chosen []suite, out io.Writer) 
 			continue
 		}
 		began := time.Now()
-		failed[s.Dir] = installLanguage(ctx, folder, s.Dir)
+		failed[s.Dir] = installLanguage(ctx, folder, s)
 		if took := time.Since(began); took > time.Second && failed[s.Dir] == nil {
-			fmt.Fprintf(out, "installed %s (%.1f s)\n", s.Dir, took.Seconds())
+			fmt.Fprintf(out, "installed what %s needs (%.1f s)\n", s.Name, took.Seconds())
 		}
 	}
 	return failed
 }
 
-func installLanguage(ctx context.Context, folder, dir string) error {
-	build, err := buildDir(dir)
+func installLanguage(ctx context.Context, folder string, s suite) error {
+	build, err := buildDir(s.Dir)
 	if err != nil {
 		return err
 	}
 	ctx, stop := context.WithTimeout(ctx, installLimit)
 	defer stop()
-	cmd := exec.CommandContext(ctx, "sh", "install.sh")
-	cmd.Dir = filepath.Join(folder, dir)
+	script := "install.sh"
+	if s.Install != "" {
+		script = filepath.Join(folder, s.Install, script)
+	}
+	cmd := exec.CommandContext(ctx, "sh", script)
+	cmd.Dir = filepath.Join(folder, s.Dir)
 	cmd.Env = append(os.Environ(), "BUILD="+build)
 	said := &tail{limit: tailLimit}
 	cmd.Stdout, cmd.Stderr = said, said
@@ -55,6 +60,7 @@ func buildDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := filepath.Join(cache, "weft-drivers", dir)
+	name := strings.ReplaceAll(strings.TrimPrefix(filepath.ToSlash(dir), "../../"), "/", "-")
+	build := filepath.Join(cache, "weft-drivers", name)
 	return build, os.MkdirAll(build, 0o755)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,11 @@ func command(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(suites, opts.only)
+	all := suites
+	if len(opts.only) > 0 {
+		all = slices.Concat(suites, examples)
+	}
+	chosen, err := choose(all, opts.only)
 	if err != nil {
 		return err
 	}

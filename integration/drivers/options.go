@@ -24,6 +24,7 @@ Examples:
   go run ./integration/drivers --only go,psql           the suites of two languages
   go run ./integration/drivers --only go/pgx -v         one suite, with all it prints
   go run ./integration/drivers --only go/pgx --keep     leave the servers running, say how to reach them
+  go run ./integration/drivers --examples --only go     one of the applications in examples
 
 Flags:
 `
@@ -37,6 +38,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		fs.PrintDefaults()
 	}
 	only := fs.String("only", "", "run only these suites or languages, separated by commas")
+	examples := fs.Bool("examples", false, "run the applications of the folder examples; --only names some of them")
 	fs.BoolVar(&o.list, "list", false, "list the suites and end")
 	fs.BoolVar(&o.keep, "keep", false, "keep servers and databases until Ctrl-C, and print how to reach them")
 	fs.BoolVar(&o.verbose, "v", false, "show what the suites print")
@@ -48,6 +50,14 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
+	}
+	switch {
+	case *examples && len(o.only) == 0:
+		o.only = []string{"examples"}
+	case *examples:
+		for i, name := range o.only {
+			o.only[i] = "examples/" + name
+		}
 	}
 	return o, nil
 }

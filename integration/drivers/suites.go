@@ -6,6 +6,8 @@ type suite struct {
 	Dir  string // the language's folder here
 	// Command runs in Dir. A variable of the environment is written $NAME.
 	Command []string
+	// Install is the language whose install.sh is run in Dir, if Dir has none of its own.
+	Install string
 }
 
 // suites are all there are, in the order in which they run: the quick ones first.
@@ -38,4 +40,13 @@ var suites = []suite{
 // nodeCommand runs a file where install.sh has put the packages beside it.
 func nodeCommand(file string) []string {
 	return []string{"node", "--preserve-symlinks", "--preserve-symlinks-main", "$BUILD/src/" + file}
+}
+
+// examples are the applications of the folder examples. They run if they are asked for.
+var examples = []suite{
+	{Name: "examples/go", Dir: "../../examples/go", Install: "go", Command: []string{"sh", "demo.sh"}},
+	{Name: "examples/node", Dir: "../../examples/node", Install: "node", Command: []string{"sh", "demo.sh"}},
+	{Name: "examples/django", Dir: "../../examples/django", Install: "python", Command: []string{"sh", "demo.sh"}},
+	{Name: "examples/rails", Dir: "../../examples/rails", Install: "ruby", Command: []string{"sh", "demo.sh"}},
+	{Name: "examples/spring", Dir: "../../examples/spring", Command: []string{"sh", "demo.sh"}},
 }

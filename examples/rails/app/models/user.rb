@@ -1,0 +1,3 @@
+class User < ActiveRecord::Base
+  belongs_to :tenant
+end
