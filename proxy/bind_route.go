@@ -112,6 +112,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	case endBlock:
 		return ps.bindEnd(portal, f, pl)
 	case endNothing: // there is no block, and the backend at hand says so
+		// Messages without a Sync are a transaction, which this ends: what they have set is over,
+		// or is the session's.
+		ps.ending = ps.s.implicit.isPiped() && ps.s.held.conn != nil
 		return ps.s.pipe.isSkipping(), ps.useOrRefuse(ps.s.route.atHand())
 	case runOnAll:
 		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {

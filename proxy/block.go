@@ -446,7 +446,7 @@ func (t *transaction) settleBlock(c *pool.Conn) {
 		t.s.portals.forgetAll()
 	case c.Status() != wire.TxIdle && !b.isOpen():
 		t.block = block{state: b.state.after(blockFound), writer: c, clock: c}
-	case c.Status() == wire.TxIdle && len(b.replay) > 0:
+	case c.Status() == wire.TxIdle && (len(b.replay) > 0 || b.isSealed()):
 		b.end() // the messages that made replay have ended with their Sync
 	case b.chain && c.Status() == wire.TxActive:
 		t.s.reach.disband()

@@ -376,10 +376,13 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 	if first {
 		rt.s.tx.noteFirstUsed(rt.s.held.conn) // even if other backends have joined for a snapshot
 	}
-	if rt.s.tx.isOpen() && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
+	if len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		// set_config with a value of a row: the other participants cannot repeat it.
-		if rt.s.held.participant() >= 0 {
+		if rt.s.tx.isOpen() && rt.s.held.participant() >= 0 {
 			return crossShardBlock()
+		}
+		if !rt.s.tx.isOpen() {
+			rt.s.implicit.noteWrite() // it holds for all messages up to the Sync
 		}
 		rt.s.tx.seal()
 	}

@@ -248,6 +248,9 @@ func (tn *tenants) ways() {
 		{{SQL: "select set_config('app.tenant', $1, true)", Set: []pair.Param{text("6")}}, {SQL: "select min(id) from docs"}, {SQL: "update docs set n = 3 where id = 6"}},
 		{{SQL: "set app.tenant = '4'"}, {SQL: "select min(id) from docs"}, {SQL: "set app.tenant = '5'"}, {SQL: "select min(id) from docs"}},
 		{{SQL: "begin"}, {SQL: "set local app.tenant = '4'"}, {SQL: "savepoint s"}, {SQL: "set local app.tenant = '5'"}, {SQL: "select min(id) from docs"}, {SQL: "rollback to s"}, {SQL: "select min(id) from docs"}, {SQL: "commit"}, {SQL: "select min(id) from docs"}},
+		{{SQL: "set app.tenant = '4'"}, {SQL: "rollback"}, {SQL: "select min(id) from docs"}, {SQL: "select count(*) from docs where tenant in (1, 4)"}},
+		{{SQL: "set local app.tenant = '4'"}, {SQL: "commit"}, {SQL: "select count(*) from docs where tenant in (1, 4)"}, {SQL: "begin"}, {SQL: "select count(*) from docs where tenant in (1, 4)"}, {SQL: "commit"}},
+		{{SQL: "set app.tenant = '4'"}, {SQL: "update docs set n = 3 where id = 4"}, {SQL: "rollback"}, {SQL: "update docs set n = 5 where id = 1"}, {SQL: "select count(*) from docs where tenant in (1, 4)"}},
 		{{SQL: "begin"}, {SQL: "set local app.tenant = '4', '5'"}, {SQL: "select min(id) from docs"}},
 	} {
 		got, want := tn.Weft.Pipeline(list, nil), tn.Plain.Pipeline(list, nil)
@@ -261,6 +264,14 @@ func (tn *tenants) ways() {
 			}
 		}
 		tn.both("rollback", "set app.tenant = '1'")
+	}
+	tn.doing = "piped behind set_config that no other shard can repeat"
+	for _, sql := range []string{"select set_config('app.tenant', '2', true), count(*) from docs", "select set_config('app.tenant', '2', true) from docs where tenant = 1"} {
+		got := tn.Weft.Pipeline([]pair.Query{{SQL: sql}, {SQL: "select count(*) from docs where tenant in (1, 2, 3)"}}, nil)
+		if len(got) != 2 || got[0].Code != "" || !got[1].Refused() {
+			tn.t.Errorf("%s: %s: %+v", tn.doing, sql, got)
+		}
+		tn.one("select count(*), min(id) from docs")
 	}
 	tn.within("cursors", func() {
 		tn.both("set local app.tenant = '4'", "declare c cursor for select id from docs order by id", "fetch 2 from c", "declare d cursor for select n from docs order by id", "set local app.tenant = '5'", "fetch all from c")
