@@ -14,6 +14,7 @@ func (r *reader) collect(s program.Stmt) {
 		for _, v := range s.Vars {
 			if v.Default != nil {
 				r.set(v, nil, v.Default)
+				r.sure[v] = true
 			} else if v.Cursor != nil {
 				r.set(v, nil, nil)
 			}

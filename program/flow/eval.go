@@ -83,6 +83,9 @@ func (r *reader) name(names []string, p *place) value {
 			out.filled = p.assigned[v]
 		}
 	}
+	if r.sure[v] {
+		out.filled = all
+	}
 	if r.emptied[v] || r.trigger.Statement && (v == r.new || v == r.old) {
 		out.filled = 0
 	}
@@ -224,44 +227,73 @@ func (r *reader) call(f *pg.FuncCall, p *place) value {
 		return value{kind: unknown}
 	}
 	var args []value
+	null := false
 	for _, a := range f.Args {
 		v := r.eval(a, p)
-		if v.kind == none {
-			return v
-		}
-		args = append(args, v)
+		args, null = append(args, v), null || v.kind == none
 	}
 	switch {
-	case len(args) == 1 && (name == "to_jsonb" || name == "to_json" || name == "row_to_json") && args[0].kind == row:
-		return value{kind: object, filled: args[0].filled}
 	case name == "format" && len(args) > 0 && args[0].kind == known && len(args[0].texts) == 1:
-		return r.format(args[0].texts[0], args[1:])
-	case len(args) == 1 && (name == "quote_literal" || name == "quote_nullable"):
-		return r.spell(args[0], 'L')
-	case len(args) == 1 && name == "quote_ident":
-		return r.spell(args[0], 'I')
-	case (name == "concat" || name == "textcat") && len(args) > 0:
+		out := r.format(args[0].texts[0], args[1:], p)
+		out.filled &= args[0].filled
+		return out
+	case name == "concat" && len(args) > 0:
 		out := textOf("")
 		for _, a := range args {
-			out = concat(out, a)
+			out = concat(out, orNull(a, "", p))
 		}
 		return out
-	case len(args) == 1 && (name == "lower" || name == "upper") && args[0].kind == known:
-		var out []string
-		for _, t := range args[0].texts {
-			if strings.IndexFunc(t, func(c rune) bool { return c > 127 }) >= 0 {
-				return value{kind: unknown}
-			}
-			if name == "upper" {
-				t = strings.ToUpper(t)
-			} else {
-				t = strings.ToLower(t)
-			}
-			out = append(out, t)
-		}
-		return textOf(out...)
+	case len(args) == 1 && name == "quote_nullable":
+		return r.spell(args[0], 'L', p)
+	case len(args) == 1:
+		return r.callStrict(name, args[0], p)
+	case len(args) == 2 && name == "textcat":
+		return concat(args[0], args[1])
 	}
 	return value{kind: unknown}
+}
+
+// callStrict returns what is known of the result of a function of one argument that gives NULL for NULL.
+func (r *reader) callStrict(name string, arg value, p *place) value {
+	out := value{kind: unknown}
+	switch name {
+	case "to_jsonb", "to_json", "row_to_json":
+		if arg.kind == row {
+			out = value{kind: object}
+		}
+	case "quote_literal":
+		out = r.spell(arg, 'L', p)
+	case "quote_ident":
+		out = r.spell(arg, 'I', p)
+	case "lower", "upper":
+		if arg.kind == known {
+			out = cased(arg.texts, name == "upper")
+		}
+	default:
+		return out
+	}
+	if arg.kind == none {
+		return arg
+	}
+	out.filled = arg.filled
+	return out
+}
+
+// cased returns texts in upper or lower case.
+func cased(texts []string, upper bool) value {
+	var out []string
+	for _, t := range texts {
+		if strings.IndexFunc(t, func(c rune) bool { return c > 127 }) >= 0 {
+			return value{kind: unknown}
+		}
+		if upper {
+			t = strings.ToUpper(t)
+		} else {
+			t = strings.ToLower(t)
+		}
+		out = append(out, t)
+	}
+	return textOf(out...)
 }
 
 // operator returns what is known of a || b and of object ->> 'column'.
@@ -293,11 +325,11 @@ func (r *reader) operator(e *pg.A_Expr, p *place) value {
 
 // concat returns what is known of two texts behind each other.
 func concat(a, b value) value {
-	if a.kind == none || b.kind == none {
+	switch {
+	case a.kind == none && (b.kind == none || b.kind == known), b.kind == none && a.kind == known:
 		return value{}
-	}
-	if a.kind != known || b.kind != known {
-		return value{kind: unknown}
+	case a.kind != known || b.kind != known:
+		return value{kind: unknown} // an array with a NULL behind it is no NULL
 	}
 	var out []string
 	for _, x := range a.texts {
@@ -305,11 +337,25 @@ func concat(a, b value) value {
 			out = append(out, x+y)
 		}
 	}
-	return textOf(out...)
+	v := textOf(out...)
+	v.filled = a.filled & b.filled
+	return v
+}
+
+// orNull returns what is known of a text that is another one where the value is NULL.
+func orNull(v value, null string, p *place) value {
+	switch {
+	case v.kind == none:
+		return textOf(null)
+	case v.kind == known && p.live&^v.filled != 0:
+		v = join(v, textOf(null))
+	}
+	v.filled = all
+	return v
 }
 
 // format returns what is known of the result of format(). It knows %s, %I, %L and %% only.
-func (r *reader) format(pattern string, args []value) value {
+func (r *reader) format(pattern string, args []value, p *place) value {
 	out := textOf("")
 	for {
 		before, after, found := strings.Cut(pattern, "%")
@@ -325,7 +371,7 @@ func (r *reader) format(pattern string, args []value) value {
 		case c == '%':
 			out = concat(out, textOf("%"))
 		case len(args) > 0 && (c == 's' || c == 'I' || c == 'L'):
-			out = concat(out, r.spell(args[0], c))
+			out = concat(out, r.spell(args[0], c, p))
 			args = args[1:]
 		default:
 			return value{kind: unknown}
@@ -350,16 +396,23 @@ func unmark(s string) value {
 	return value{kind: key, at: i, filled: Events(e)}
 }
 
-// spell returns a value as format writes it for s, I or L. A key can be a literal only.
-func (r *reader) spell(v value, as byte) value {
+// spell returns a value as format writes it for s, I or L. A key can be a literal only. NULL is no text for s, NULL for L,
+// and an error for I.
+func (r *reader) spell(v value, as byte, p *place) value {
+	switch {
+	case as == 's':
+		return orNull(v, "", p)
+	case as == 'L' && v.kind == none:
+		return textOf("NULL")
+	}
 	if as == 'L' && (v.kind == key || v.kind == written) && readable(r.trigger.Keys[v.at].Type) {
 		return textOf(quote.Literal(mark + strconv.Itoa(v.at) + ":" + strconv.Itoa(int(v.filled)) + mark))
 	}
 	if as == 'L' && v.kind != known && v.kind != none {
 		return textOf(quote.Literal(anything))
 	}
-	if v.kind != known || as == 's' {
-		return v
+	if v.kind != known {
+		return value{kind: unknown}
 	}
 	var out []string
 	for _, t := range v.texts {
@@ -369,7 +422,12 @@ func (r *reader) spell(v value, as byte) value {
 			out = append(out, quote.Literal(t))
 		}
 	}
-	return textOf(out...)
+	w := textOf(out...)
+	if as == 'L' {
+		w.filled = v.filled
+		return orNull(w, "NULL", p)
+	}
+	return w
 }
 
 func stringsOf(nodes []*pg.Node) []string {

@@ -62,6 +62,8 @@ type reader struct {
 	// emptied are rows whose key the function may have made NULL. jumps: a block can be left in the middle.
 	emptied map[*program.Var]bool
 	jumps   bool
+	// sure are variables that are never NULL: they are declared with a value, and never given NULL.
+	sure map[*program.Var]bool
 }
 
 // set is an assignment.
@@ -98,7 +100,7 @@ func Read(body string, t *Trigger) (*Body, error) {
 	if p.PrefersColumns() {
 		return nil, fmt.Errorf("#variable_conflict use_column")
 	}
-	r := &reader{trigger: t, fixed: map[*program.Var]bool{}, values: map[*program.Var]value{}, tested: map[*program.Var]bool{}, emptied: map[*program.Var]bool{}}
+	r := &reader{trigger: t, fixed: map[*program.Var]bool{}, values: map[*program.Var]value{}, tested: map[*program.Var]bool{}, emptied: map[*program.Var]bool{}, sure: map[*program.Var]bool{}}
 	r.new, r.old, r.op, r.argv = p.Variable(0), p.Variable(1), p.Variable(2), p.Variable(3)
 	for i := range names {
 		r.fixed[p.Variable(i)] = true
@@ -134,16 +136,32 @@ func (r *reader) solve(first map[*program.Var]value) {
 			r.values[s.v] = value{kind: unknown}
 		}
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, s := range r.sets {
-			was := r.values[s.v]
-			now := r.assign(was, &s)
-			if !same(was, now) {
-				r.values[s.v], changed = now, true
+	begun := r.values
+	for doubted := true; doubted; doubted = r.doubt() {
+		r.values = maps.Clone(begun)
+		for changed := true; changed; {
+			changed = false
+			for _, s := range r.sets {
+				was := r.values[s.v]
+				now := r.assign(was, &s)
+				if !same(was, now) {
+					r.values[s.v], changed = now, true
+				}
 			}
 		}
 	}
+}
+
+// doubt takes variables that may be given NULL for sure no more, and reports whether there are such: what is known of
+// others may depend on them.
+func (r *reader) doubt() bool {
+	n := len(r.sure)
+	for _, s := range r.sets {
+		if r.sure[s.v] && (s.expr == nil || len(s.field) > 0 || r.eval(s.expr, &place{find: s.find, live: all}).filled != all) {
+			delete(r.sure, s.v)
+		}
+	}
+	return len(r.sure) < n
 }
 
 // assign returns the value of a variable that has been was, and that an assignment may change.

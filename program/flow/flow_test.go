@@ -139,6 +139,18 @@ func TestExecute(t *testing.T) {
 		{"", "execute format('insert into log values (nextval(%L))', new.v)", "unread"},
 		{"", "execute format('insert into log values (%L)', 'x' || new.tenant)", "($2)"},
 		{"", "execute 'drop table log'", "unread"},
+		// NULL is nothing for format and concat.
+		{"q text := 'select 1';", "q := format('insert into log values (1)%s', null); execute q", "(1)"},
+		{"q text := 'select 1';", "q := concat('insert into log values (1)', null, ''); execute q", "(1)"},
+		{"s text;", "if tg_op = 'UPDATE' then s := '_u'; end if; execute format('insert into log%s values ($1)', s) using new.tenant", "INSERT INTO log_u VALUES ($1) ($1)"},
+		{"s text; q text;", "q := concat('insert into log', s, ' values (1)'); s := '_u'; execute q", "(1)"},
+		{"s text := '_u'; q text;", "q := concat('insert into log', s, ' values (1)'); execute q", "INSERT INTO log_u VALUES (1)"},
+		{"s text := '_u'; q text;", "q := concat('insert into log', s, ' values (1)'); s := nullif(s, '_u'); execute q", "unread"},
+		{"s text := '_u'; q text;", "q := concat('insert into log', s, ' values (1)'); s := case when tg_op = 'UPDATE' then '_u' end; execute q", "INSERT INTO log_u VALUES (1) (1)"},
+		{"s text;", "execute format('insert into log values (%L)', 'x' || s)", "(NULL)"},
+		{"", "execute 'insert into log values (' || quote_nullable(null) || ')'", "(NULL)"},
+		{"", "execute coalesce(f(null), 'select 1')", "unread"},
+		{"", "execute coalesce(array_to_string('{x}'::text[] || null, ''), 'select 1')", "unread"},
 		{"", "execute 'select 1; select 2'", "unread not ok"},
 	} {
 		got := read(t, test.declare, test.body, Trigger{Args: []string{"a", "log"}}, false)

@@ -91,7 +91,7 @@ func (w *walker) block(b *program.Block) {
 
 // changes reports whether statements may assign to a variable.
 func (w *walker) changes(list []program.Stmt, v *program.Var) bool {
-	probe := &reader{trigger: w.r.trigger, fixed: w.r.fixed}
+	probe := &reader{trigger: w.r.trigger, fixed: w.r.fixed, sure: map[*program.Var]bool{}}
 	probe.collectAll(list)
 	for _, s := range probe.sets {
 		if s.v == v {
