@@ -92,8 +92,11 @@ type touched struct {
 	writesHome bool
 	system     string // a system column: ctid, xmin, …
 	placed     string // a function that runs on the shard of an argument
-	// sizes are the calls of functions that tell sizes of relations.
+	// sizes are the calls of functions that tell sizes of relations and databases, estimates and
+	// statistics are columns of pg_class and views that do.
 	sizes       []*pg.FuncCall
+	estimates   []estimate
+	statistics  []*pg.RangeVar
 	sizesInView bool
 }
 

@@ -100,6 +100,7 @@ func (fr fromClause) table(rv *pg.RangeVar, s *scope) *source {
 		return fr.l.view(rel, rv, s)
 	}
 	fr.l.a.touched.home = append(fr.l.a.touched.home, rel.Name.Name)
+	fr.statistics(rv, rel)
 	cols := columns(rel, nil)
 	return fr.l.a.notes.appears(fr.l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
 }

@@ -180,6 +180,7 @@ func (n *notes) refer(l *level, ref *pg.ColumnRef) {
 	if n == nil {
 		return
 	}
+	l.estimate(ref)
 	names := nameList(ref.Fields)
 	if len(names) < len(ref.Fields) { // t.*, as an argument
 		if len(names) > 0 {
