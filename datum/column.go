@@ -37,6 +37,28 @@ func (c Column) Store(v Value) (Key, error) {
 	return c.key(v, true)
 }
 
+// Place is Store if the value is stored, else Match, for finding a shard: a value that the column is
+// too narrow for has the Key that it has in a wider column. A shard refuses it, unless its column has become
+// wider since the statement was planned: then the row belongs there.
+func (c Column) Place(v Value, stored bool) (Key, error) {
+	k, err := c.placed(v, stored)
+	if err == errIntegerRange && c.Type != Int8 || err == errTooLong {
+		wide := Column{Type: c.Type, Mod: -1}
+		if err == errIntegerRange {
+			wide.Type = Int8
+		}
+		return wide.placed(v, stored)
+	}
+	return k, err
+}
+
+func (c Column) placed(v Value, stored bool) (Key, error) {
+	if stored {
+		return c.Store(v)
+	}
+	return c.Match(v)
+}
+
 func (c Column) key(v Value, store bool) (Key, error) {
 	switch v.Format {
 	case TextFormat:

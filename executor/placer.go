@@ -49,7 +49,7 @@ func (p *Placer) Place(values []datum.Value) (shard, bucket int, missing []Missi
 		if p.ASCII && !isASCII(values[i]) {
 			return 0, 0, nil, undecided("its characters are not ASCII, and the client's encoding is not UTF8")
 		}
-		k, err := p.columns[i].Store(values[i])
+		k, err := p.columns[i].Place(values[i], true)
 		if err != nil {
 			if e, ok := err.(*datum.Error); ok && e.Verdict == datum.Invalid {
 				return 0, 0, nil, ErrInvalid

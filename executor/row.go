@@ -69,7 +69,7 @@ func (b *Binder) stored(c datum.Column, v datum.Value) (datum.Key, state) {
 	if b.args.ASCII && v.Bytes != nil && !isASCII(v) {
 		return datum.Key{}, unknown
 	}
-	key, err := c.Store(v)
+	key, err := c.Place(v, true)
 	switch w := (walk{stored: true}); {
 	case err == nil:
 		return key, found

@@ -83,10 +83,7 @@ func (w *walk) next() (datum.Key, state) {
 }
 
 func (w *walk) key(v datum.Value) (datum.Key, error) {
-	if w.stored {
-		return w.column.Store(v)
-	}
-	return w.column.Match(v)
+	return w.column.Place(v, w.stored)
 }
 
 // undecided reports whether the value may match any key. If not, the value matches none: nothing

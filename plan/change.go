@@ -8,6 +8,8 @@ type Change struct {
 	Renames []Rename
 	// Columns are key columns that get another name.
 	Columns []ColumnRename
+	// Types are key columns that get another type, of values that hash alike.
+	Types []ColumnType `json:",omitempty"`
 	// Adds are partitions that were detached, and are tables by themselves now. Their rows stay
 	// where they are.
 	Adds []Addition `json:",omitempty"`
@@ -115,6 +117,15 @@ type Rename struct{ From, To Name }
 type ColumnRename struct {
 	Table    Name
 	From, To string
+}
+
+// ColumnType gives a key column another type, as directory.Column has it.
+type ColumnType struct {
+	Table  Name
+	Column string
+	Type   uint32
+	Name   string
+	Mod    int32
 }
 
 // Function is a call of one of weft's own functions.

@@ -251,6 +251,9 @@ func (c *Change) print(b *strings.Builder) {
 	for _, r := range c.Columns {
 		fmt.Fprintf(b, "  renames key %s of %s.%s to %s\n", r.From, r.Table.Schema, r.Table.Table, r.To)
 	}
+	for _, x := range c.Types {
+		fmt.Fprintf(b, "  makes key %s of %s.%s %s\n", x.Column, x.Table.Schema, x.Table.Table, x.Name)
+	}
 	for _, x := range c.Adds {
 		fmt.Fprintf(b, "  declares %s.%s like %s.%s\n", x.Table.Schema, x.Table.Table, x.Like.Schema, x.Like.Table)
 	}

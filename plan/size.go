@@ -32,6 +32,9 @@ func (p *Plan) Size() int64 {
 		for _, r := range c.Columns {
 			n += int64(unsafe.Sizeof(r)) + r.Table.size() + int64(len(r.From)+len(r.To))
 		}
+		for _, x := range c.Types {
+			n += int64(unsafe.Sizeof(x)) + x.Table.size() + int64(len(x.Column)+len(x.Name))
+		}
 		for _, x := range c.Adds {
 			n += x.Table.size() + x.Like.size()
 		}

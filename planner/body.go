@@ -312,7 +312,7 @@ func (c *bodyCommands) merge(n *pg.Node, of *plan.Change) {
 		c.besides("a command that runs in no transaction")
 	case len(of.Sequences) > 0:
 		c.besides("a sequence that only the home shard has")
-	case len(of.Columns)+len(of.Adds)+len(of.Functions)+len(of.Adopts) > 0 || slices.ContainsFunc(of.Lookups, func(l plan.LookupChange) bool {
+	case len(of.Columns)+len(of.Types)+len(of.Adds)+len(of.Functions)+len(of.Adopts) > 0 || slices.ContainsFunc(of.Lookups, func(l plan.LookupChange) bool {
 		return l.Kind == plan.Attached || l.Kind == plan.Detaching
 	}):
 		c.besides("a change of a declaration")

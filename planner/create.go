@@ -303,8 +303,13 @@ func (df definitions) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterT
 		if routesBy(t, c.Name) {
 			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
 		}
-		if isKey(t, c.Name) && !df.a.gatherer().widens(rel, c) {
-			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
+		if isKey(t, c.Name) {
+			if to := df.retyped(rel, t, c); to != nil {
+				df.a.commands().change().Types = append(df.a.commands().change().Types, *to)
+			} else {
+				df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').",
+					"column %q is the shard key of %q and cannot get this type: rows might belong to other shards then", c.Name, t.Name)
+			}
 		}
 		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.About(c.Name) }) {
 			df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Rewritten, Table: nameOf(rel.Name), Columns: []string{c.Name}})

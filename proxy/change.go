@@ -353,6 +353,15 @@ func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 			}
 		}
 	}
+	for _, x := range c.Types {
+		if t := snap.Table(database, x.Table.Schema, x.Table.Table); t != nil {
+			for i := range t.Columns {
+				if col := &t.Columns[i]; col.Name == x.Column {
+					col.Type, col.TypeName, col.Mod = x.Type, x.Name, x.Mod
+				}
+			}
+		}
+	}
 	for _, r := range c.Renames {
 		if t := snap.Table(database, r.From.Schema, r.From.Table); t != nil {
 			moved := *t

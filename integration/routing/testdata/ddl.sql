@@ -2,6 +2,14 @@
 # on this connection and on another.
 @include shop
 
+@setup
+create table wider (id int, n smallint, v text, primary key (id, n));
+create table longer (k varchar(5) primary key, v int);
+
+@weft
+select weft.shard_table('wider', 'id, n');
+select weft.shard_table('longer', 'k');
+
 @route
 alter table customers add column phone text;
 insert into customers (id, name, phone) values (60, 'phone', '123') returning phone;
@@ -73,6 +81,60 @@ drop view temporary_view;
 grant select on customers to alice;
 revoke select on customers from alice;
 
+# A key of another integer type.
+insert into wider select g, -g, 'v' || g from generate_series(1, 30) g;
+@error
+insert into wider values (5000000000, 1, 'large');
+insert into wider values (1, 40000, 'large');
+@route
+select * from wider where id = 7 and n = -7;
+alter table wider alter column id type bigint, alter column n set data type int using n::int;
+select * from wider where id = 7 and n = -7;
+insert into wider values (5000000000, 40000, 'large');
+select * from wider where id = 5000000000 and n = 40000;
+update wider set v = 'more' where id = 5000000000 and n = 40000 returning *;
+@conn b
+select * from wider where id = 5000000000 and n = 40000;
+insert into wider values (5000000001, 40000, 'large'), (-5000000001, 40000, 'small');
+select * from wider where id = 8 and n = -8;
+@conn
+begin;
+alter table wider alter column n type bigint using (n)::bigint;
+insert into wider values (5000000002, 4000000000, 'in a block');
+select * from wider where id = 5000000002 and n = 4000000000;
+rollback;
+@error
+insert into wider values (5000000002, 4000000000, 'out of it');
+alter table wider alter column id type int;
+@route
+delete from wider where abs(id) > 4000000000;
+alter table wider alter column id type int;
+select * from wider where id = 8 and n = -8;
+@error
+insert into wider values (5000000000, 40000, 'large');
+@route
+select count(*), sum(id) from wider;
+insert into longer select 'k' || g, g from generate_series(1, 30) g;
+insert into longer values ('abc       ', 7);
+alter table longer alter k type varchar(10);
+insert into longer values ('abcd      ', 8), ('abc    ', 9), ('more than', 10);
+@error
+insert into longer values ('more than ten', 11);
+@route
+select * from longer where k = 'more than';
+select * from longer where k = 'abcd      ';
+alter table longer alter k type text using k::text;
+insert into longer values ('more than ten', 11);
+select * from longer where k = 'more than ten';
+alter table longer alter k type varchar;
+@maybe
+alter table longer alter k type varchar(5);
+alter table longer alter k type varchar(40) using upper(k);
+alter table wider alter column id type text;
+alter table wider alter column id type bigint using id + 1;
+@route
+select * from longer where k = 'k7';
+
 # In transactions.
 begin;
 alter table products add column color text;
@@ -100,7 +162,6 @@ select * from customers where id = 5;
 
 @maybe
 create unique index on customers (email);
-alter table customers alter column id type int;
 alter table customers drop column id;
 create table orders_copy (like orders including all);
 select count(*) from orders_copy;
