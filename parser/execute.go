@@ -15,41 +15,66 @@ type Argument struct {
 	Type string
 }
 
-// ExecuteArguments returns the arguments of a text that is an EXECUTE, or the EXPLAIN of one. ok is false if it is something else,
-// or if one of them is more than a constant.
-func ExecuteArguments(text string, opt Options) (args []Argument, ok bool) {
+// Execution is an EXECUTE, alone or inside of EXPLAIN or CREATE TABLE AS.
+type Execution struct {
+	// Arguments are those of the EXECUTE if all of them are constants.
+	Arguments []Argument
+	// Count is how many arguments there are.
+	Count int
+	// Constant: all arguments are constants.
+	Constant bool
+	// MakesTable: it stands in CREATE TABLE AS. Empty: that makes the table WITH NO DATA.
+	MakesTable, Empty bool
+}
+
+// ReadExecute reads a text that is an EXECUTE. ok is false for other texts.
+func ReadExecute(text string, opt Options) (e Execution, ok bool) {
 	tree, _, err := parse(text, opt)
 	if err != nil || len(tree.Stmts) != 1 {
-		return nil, false
+		return e, false
 	}
 	stmt := tree.Stmts[0].Stmt
-	if e := stmt.GetExplainStmt(); e != nil {
-		stmt = e.Query
+	if x := stmt.GetExplainStmt(); x != nil {
+		stmt = x.Query
+	}
+	if x := stmt.GetCreateTableAsStmt(); x != nil {
+		stmt, e.MakesTable, e.Empty = x.Query, true, x.Into.GetSkipData()
 	}
 	n := stmt.GetExecuteStmt()
 	if n == nil {
-		return nil, false
+		return e, false
 	}
+	e.Count, e.Constant = len(n.Params), true
 	for _, p := range n.Params {
-		c := p
-		if t := p.GetTypeCast(); t != nil {
-			c = t.Arg
+		a, constant := constantArgument(p)
+		if !constant {
+			e.Arguments, e.Constant = nil, false
+			return e, true
 		}
-		k := c.GetAConst()
-		if k == nil {
-			return nil, false
-		}
-		sql, err := Deparse(&pg_query.Node{Node: &pg_query.Node_SelectStmt{SelectStmt: &pg_query.SelectStmt{
-			TargetList:  []*pg_query.Node{{Node: &pg_query.Node_ResTarget{ResTarget: &pg_query.ResTarget{Val: p}}}},
-			LimitOption: pg_query.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg_query.SetOperation_SETOP_NONE,
-		}}})
-		sql, found := strings.CutPrefix(sql, "SELECT ")
-		if err != nil || !found {
-			return nil, false
-		}
-		args = append(args, Argument{Text: sql, Type: constantType(p.GetTypeCast(), k)})
+		e.Arguments = append(e.Arguments, a)
 	}
-	return args, true
+	return e, true
+}
+
+// constantArgument returns an argument that is a constant, with or without a cast.
+func constantArgument(p *pg_query.Node) (a Argument, ok bool) {
+	c := p
+	if t := p.GetTypeCast(); t != nil {
+		c = t.Arg
+	}
+	k := c.GetAConst()
+	if k == nil {
+		return a, false
+	}
+	sql, err := Deparse(&pg_query.Node{Node: &pg_query.Node_SelectStmt{SelectStmt: &pg_query.SelectStmt{
+		TargetList:  []*pg_query.Node{{Node: &pg_query.Node_ResTarget{ResTarget: &pg_query.ResTarget{Val: p}}}},
+		LimitOption: pg_query.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg_query.SetOperation_SETOP_NONE,
+	}}})
+	sql, found := strings.CutPrefix(sql, "SELECT ")
+	if err != nil || !found {
+		return a, false
+	}
+	return Argument{Text: sql, Type: constantType(p.GetTypeCast(), k)}, true
 }
 
 // constantType returns the type of a constant, with the cast around it if there is one.

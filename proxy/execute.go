@@ -15,7 +15,8 @@ import (
 
 // A statement made by SQL's PREPARE is on a backend of the home shard. If it names sharded
 // tables, it cannot be executed there: weft then replaces EXECUTE by the statement's text with
-// the arguments in it, which goes where it belongs. Tables may have been declared since PREPARE,
+// the arguments in it, which goes where it belongs. Arguments that are more than constants are
+// evaluated first (execute_ask.go). Tables may have been declared since PREPARE,
 // so this is found out at each EXECUTE. Where the text cannot be replaced, because EXECUTE is
 // part of something else, EXECUTE is refused.
 
@@ -75,54 +76,119 @@ func (ps *prepared) mayExecuteHere(f *parser.Facts) error {
 
 func notExecutable(st *statement) *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "EXECUTE of %q, which is on sharded tables, is not supported here", st.name).
-		WithHint("Send EXECUTE as a statement of its own, with constants; or the statement itself.")
+		WithHint("Send EXECUTE as a statement of its own, or the statement itself.")
 }
 
-// executedText returns the text that replaces an EXECUTE of a scattered statement. ok is false
-// for other texts.
-func (ps *prepared) executedText(text []byte, f *parser.Facts) (sql string, ok bool, err error) {
+// execution is an EXECUTE of a scattered statement, which its text replaces.
+type execution struct {
+	ps    *prepared
+	st    *statement
+	read  parser.Execution
+	body  string   // the text of the statement
+	types []string // of its parameters
+	// before is what stands before EXECUTE: EXPLAIN, CREATE TABLE AS.
+	before    string
+	text      string // the client's
+	name, end int    // where the name of the statement is in it
+}
+
+// execution returns how a text that is an EXECUTE of a scattered statement is carried out. It returns nil for
+// other texts.
+func (ps *prepared) execution(text []byte, f *parser.Facts) (*execution, error) {
 	if f.Statements != 1 || len(f.Prepared) != 1 || f.Prepared[0].Kind != parser.Execute {
-		return "", false, nil
+		return nil, nil
 	}
-	st := ps.named[f.Prepared[0].Name]
-	if st == nil {
-		return "", false, nil
+	x := &execution{ps: ps, st: ps.named[f.Prepared[0].Name], name: f.Prepared[0].NameStart, end: f.Prepared[0].NameEnd}
+	if x.st == nil {
+		return nil, nil
 	}
-	body, yes, err := ps.scattered(st)
-	if err != nil || !yes {
-		return "", false, err
+	var yes, ok bool
+	var err error
+	if x.body, yes, err = ps.scattered(x.st); err != nil || !yes {
+		return nil, err
 	}
-	args, constant := parser.ExecuteArguments(string(text), ps.s.record.scanOptions())
-	if !constant || !st.server.ViaSQL {
-		return "", false, notExecutable(st)
+	x.text = string(text)
+	x.read, ok = parser.ReadExecute(x.text, ps.s.record.scanOptions())
+	if !ok || !x.st.server.ViaSQL {
+		return nil, notExecutable(x.st)
 	}
-	types, err := ps.parameterTypes(st)
-	if err != nil {
-		return "", false, err
+	if x.types, err = ps.parameterTypes(x.st); err != nil {
+		return nil, err
 	}
-	if err := ps.sameResult(st); err != nil {
-		return "", false, err
+	if err := ps.sameResult(x.st); err != nil {
+		return nil, err
 	}
-	if len(types) == 0 {
-		args = nil // PostgreSQL ignores the arguments
+	if len(x.types) != 0 && len(x.types) != x.read.Count {
+		return nil, pgerr.New(pgerr.SyntaxError, "wrong number of parameters for prepared statement %q", x.st.name).
+			WithDetail("Expected %d parameters but got %d.", len(x.types), x.read.Count)
 	}
-	if len(types) != len(args) {
-		return "", false, pgerr.New(pgerr.SyntaxError, "wrong number of parameters for prepared statement %q", st.name).
-			WithDetail("Expected %d parameters but got %d.", len(types), len(args))
+	if x.read.MakesTable && !yieldsRows(x.body) {
+		return nil, pgerr.New(pgerr.WrongObjectType, "prepared statement is not a SELECT")
 	}
-	for i, a := range args {
-		if !assignable(a.Type, types[i]) {
-			return "", false, notExecutable(st) // a cast would accept what EXECUTE refuses
+	if x.before, ok = beforeExecute(x.text[:x.name], x.read.MakesTable); !ok {
+		return nil, notExecutable(x.st)
+	}
+	return x, nil
+}
+
+// yieldsRows reports whether a text of one statement is a query, of which CREATE TABLE AS can make a table.
+func yieldsRows(text string) bool {
+	tree, err := parser.ParseTree(text, parser.Options{})
+	return err == nil && len(tree.Statements) == 1 && tree.Statements[0].Stmt.GetSelectStmt() != nil
+}
+
+// ready reports whether the arguments are constants which a cast gives the values that EXECUTE gives them. Other
+// arguments are evaluated first.
+func (x *execution) ready() bool {
+	if len(x.types) == 0 {
+		return true // PostgreSQL ignores the arguments
+	}
+	for i := range x.read.Arguments {
+		if !assignable(x.read.Arguments[i].Type, x.types[i]) {
+			return false // a cast would accept what EXECUTE refuses
 		}
 	}
-	before, ok := beforeExecute(string(text[:f.Prepared[0].NameStart]))
-	if ok {
-		sql, ok = parser.WithArguments(body, ps.s.record.scanOptions(), args, types)
+	return x.read.Constant
+}
+
+// replacement returns the text that replaces the EXECUTE, with arguments of the types of the parameters.
+func (x *execution) replacement(args []parser.Argument) (string, error) {
+	if len(x.types) == 0 {
+		args = nil
 	}
+	sql, ok := parser.WithArguments(x.body, x.ps.s.record.scanOptions(), args, x.types)
 	if !ok {
-		return "", false, notExecutable(st)
+		return "", notExecutable(x.st)
 	}
-	return before + sql, true, nil
+	if x.read.Empty {
+		sql = "SELECT * FROM (" + sql + "\n) AS execute LIMIT 0" // the tag is that of a query
+	}
+	return x.before + sql, nil
+}
+
+// parsed is replacement for an EXECUTE that comes in the extended protocol, where arguments would have to be evaluated each time it
+// is executed.
+func (x *execution) parsed() (string, error) {
+	if !x.ready() {
+		return "", pgerr.New(pgerr.FeatureNotSupported, "EXECUTE of %q, which is on sharded tables, with expressions as arguments is not supported in extended messages", x.st.name).
+			WithHint("Send it as a simple query, or give constants of the parameters' types.")
+	}
+	return x.replacement(x.read.Arguments)
+}
+
+// run runs an EXECUTE of a scattered statement, for a simple query of n bytes.
+func (x *execution) run(n int) error {
+	s := x.ps.s
+	if !x.ready() {
+		s.client.Consume(wire.HeaderLen + n)
+		return x.ask()
+	}
+	sql, err := x.replacement(x.read.Arguments)
+	if err != nil {
+		return s.route.refuseQuery(err, n)
+	}
+	s.client.Consume(wire.HeaderLen + n)
+	return s.tx.runPart([]byte(sql))
 }
 
 // sameResult refuses to execute a statement whose result has changed since it was prepared,
@@ -151,15 +217,15 @@ func (ps *prepared) sameResult(st *statement) error {
 }
 
 // beforeExecute returns what comes before EXECUTE in a text that ends before the name: nothing,
-// or an EXPLAIN with its options.
-func beforeExecute(text string) (before string, ok bool) {
+// an EXPLAIN with its options, or CREATE TABLE AS.
+func beforeExecute(text string, makesTable bool) (before string, ok bool) {
 	text = strings.TrimRight(text, " \t\r\n\"")
 	const word = "execute"
 	at := len(text) - len(word)
 	if at < 0 || !strings.EqualFold(text[at:], word) {
 		return "", false // a comment stands between EXECUTE and the name
 	}
-	if before = text[:at]; !strings.Contains(strings.ToLower(before), "explain") {
+	if before = text[:at]; !makesTable && !strings.Contains(strings.ToLower(before), "explain") {
 		before = "" // only blanks and comments come before
 	}
 	return before, true

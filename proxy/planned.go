@@ -246,10 +246,16 @@ func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts,
 		return true, nil
 	}
 	if f.Effects&parser.Executes != 0 {
-		if sql, ok, err := ps.executedText(p.SQL, f); err != nil {
+		x, err := ps.execution(p.SQL, f)
+		var sql string
+		if x != nil && err == nil {
+			sql, err = x.parsed()
+		}
+		if err != nil {
 			return true, ps.s.lost.refuseParse(p.Name, err)
-		} else if ok {
-			return true, ps.parseExecuted(p, sql, ps.named[f.Prepared[0].Name], bind)
+		}
+		if x != nil {
+			return true, ps.parseExecuted(p, sql, x.st, bind)
 		}
 	}
 	if err := ps.s.route.knowOwn(f); err != nil {

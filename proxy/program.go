@@ -38,6 +38,21 @@ type aside struct {
 // inside runs a program. The session answers the program in the meantime, and its transaction is open. loose: the program may end the
 // transaction. An error of run is returned as it is, any other error ends the session.
 func (pr *programs) inside(loose bool, run func(ctx context.Context, r *routine.Run) error) (failed, err error) {
+	return pr.apart(func() (failed, err error) {
+		r, failed := routine.New(pr, &pr.room, pr.config(loose))
+		if failed != nil {
+			return failed, nil
+		}
+		failed = run(pr.s.srv.ctx, r)
+		if err := routine.EndsSession(failed); err != nil {
+			return nil, err
+		}
+		return failed, r.End()
+	})
+}
+
+// apart puts aside what the session knows of the client's messages while run has it answer others.
+func (pr *programs) apart(run func() (failed, err error)) (failed, err error) {
 	s := pr.s
 	if err := pr.mayRun(); err != nil {
 		return err, nil
@@ -56,24 +71,16 @@ func (pr *programs) inside(loose bool, run func(ctx context.Context, r *routine.
 	}()
 	stop := s.reach.beginProgram()
 	defer stop()
-	r, failed := routine.New(pr, &pr.room, pr.config(loose))
-	if failed != nil {
-		return failed, nil
-	}
-	failed = run(s.srv.ctx, r)
-	if err := routine.EndsSession(failed); err != nil {
-		return nil, err
-	}
-	return failed, r.End()
+	return run()
 }
 
 // mayRun refuses to run a program whose texts would be misread.
 func (pr *programs) mayRun() error {
 	if enc := pr.s.out.encoding; enc != "UTF8" || pr.s.record.oddEncoding {
-		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL over sharded tables only if client_encoding is UTF8").WithHint("SET client_encoding = 'UTF8'.")
+		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL, and EXECUTE with expressions, over sharded tables only if client_encoding is UTF8").WithHint("SET client_encoding = 'UTF8'.")
 	}
 	if pr.s.record.oldStrings {
-		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL over sharded tables only if standard_conforming_strings is on").
+		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL, and EXECUTE with expressions, over sharded tables only if standard_conforming_strings is on").
 			WithHint("SET standard_conforming_strings = on.")
 	}
 	return pr.s.record.learnOptions()

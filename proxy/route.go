@@ -254,13 +254,12 @@ func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
 // plannedQuery is routedQuery for a statement that is planned.
 func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	if f.Effects&parser.Executes != 0 {
-		sql, ok, err := rt.s.prepared.executedText(text, f)
+		x, err := rt.s.prepared.execution(text, f)
 		if err != nil {
 			return rt.refuseQuery(err, n)
 		}
-		if ok {
-			rt.s.client.Consume(wire.HeaderLen + n)
-			return rt.s.tx.runPart([]byte(sql))
+		if x != nil {
+			return x.run(n)
 		}
 	}
 	err := rt.knowOwn(f)

@@ -1,5 +1,8 @@
 @include shop
 
+@setup
+create sequence tickets start 100;
+
 @route
 begin;
 declare c cursor for select id from orders where customer_id = 3 order by id;
@@ -70,6 +73,52 @@ rollback;
 prepare i (bigint, bigint) as insert into orders (id, customer_id) values ($1, $2) returning id;
 execute i (5000, 1);
 execute i (5001, 2);
+@simple
+# Arguments are any expressions, evaluated once and converted as EXECUTE does.
+prepare e (int) as select count(*) from orders where id > $1;
+execute e (length('a') + 100);
+execute e (103.4 + 0.2);
+execute e (null::int + 1);
+prepare n (timestamptz, text) as select $1 = now() as same, $2 as t, count(*) from orders where status <> $2;
+execute n (now(), upper('new'));
+begin;
+execute n (now(), 'pa' || 'id');
+execute e (nextval('tickets'));
+commit;
+prepare c (bigint) as select id, name from customers where id = $1;
+execute c (length('abc'));
+prepare a (int[], date, float8, char(5)) as select $1 as a, $2 as d, $3 as f, $4 as c, count(*) from orders;
+execute a (array[1, 2] || 3, date '2026-01-01' + 1, 0.1::float8 + 0.2::float8, 'ab' || '  ');
+prepare z (bigint) as update orders set note = 'executed' where id <= $1 and customer_id > 1 returning id;
+begin;
+execute z (100 + 1);
+rollback;
+execute w (length('a') + 5, lower('MADE'));
+execute i (5002 + 0, length('ab'));
+create table made as execute e (length('a') + 100);
+select * from made;
+create table made_of (id, called) as execute c (2 + 1) with data;
+select * from made_of;
+create table made_empty as execute c (3) with no data;
+select * from made_empty;
+drop table made, made_of, made_empty;
+create table made as execute c (3);
+select * from made;
+drop table made;
+@simple error
+execute e ('1'::text);
+execute e (1 / (length('a') - 1));
+execute e ((select 1));
+execute e (nosuch);
+execute e (1, 2);
+create table made as execute w (1, 'x' || 'y');
+@simple
+begin;
+@simple error
+execute e (1 / (length('a') - 1));
+execute e (1);
+@simple
+rollback;
 @route
 deallocate all;
 @error
