@@ -248,6 +248,14 @@ func (m *Maker) hold(ctx context.Context, snap *directory.Snapshot) (*holding, e
 // exists asks whether a database has a table of decisions.
 const exists = "SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL"
 
+// pledged finds a transaction that a client has prepared with a decision in it: until it has ended nobody gets the lock. A client that is about
+// to end it has a second to do so.
+const pledged = `SELECT p.gid FROM pg_catalog.pg_prepared_xacts p
+JOIN pg_catalog.pg_locks x ON x.pid IS NULL AND x.locktype = 'transactionid' AND x.transactionid = p.transaction AND x.granted
+JOIN pg_catalog.pg_locks l ON l.pid IS NULL AND l.virtualtransaction = x.virtualtransaction AND l.locktype = 'relation' AND l.relation = pg_catalog.to_regclass('weft.decision')
+WHERE p.database = pg_catalog.current_database() AND NOT pg_catalog.starts_with(p.gid, 'weft:') AND p.prepared < pg_catalog.clock_timestamp() - interval '1 s'
+ORDER BY p.prepared LIMIT 1`
+
 // lock locks the decisions of one database on one shard.
 func (h *holding) lock(ctx context.Context, i int, patience time.Duration) error {
 	c, p := h.conns[i], h.places[i]
@@ -259,6 +267,14 @@ func (h *holding) lock(ctx context.Context, i int, patience time.Duration) error
 	if rows[0][0] != "t" {
 		h.bare[i] = true
 		return nil
+	}
+	// Whoever waits for the lock keeps commits waiting, too: so it is not waited for in vain.
+	rows, err = c.Exec(pledged)
+	if err != nil {
+		return p.failed(err)
+	}
+	if len(rows) > 0 {
+		return &BusyError{Why: fmt.Sprintf("a client has prepared transaction %q of several shards in database %s and not ended it (COMMIT PREPARED, ROLLBACK PREPARED)", rows[0][0], p.database)}
 	}
 	_, err = c.Exec(fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d; LOCK TABLE weft.decision IN SHARE MODE", patience.Milliseconds()))
 	switch {

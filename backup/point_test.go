@@ -69,6 +69,8 @@ func (c *fakeConn) Exec(sql string) ([][]string, error) {
 	case strings.Contains(sql, "pg_create_restore_point"):
 		c.f.log = append(c.f.log, fmt.Sprintf("point %s, %d locked", c.at[:1], len(c.f.locked)))
 		return [][]string{{"0/3000060", "000000020000000000000003", "77" + c.at[:1], "15.18", "2026-01-02 03:04:05.6", "on"}}, nil
+	case sql == pledged:
+		return nil, nil
 	case sql == "ROLLBACK":
 		delete(c.f.locked, c.at)
 		return nil, nil

@@ -15,11 +15,6 @@ import (
 func (cm commands) utility(n any) plan.Route {
 	switch n := n.(type) {
 	case *pg.Node_TransactionStmt:
-		switch n.TransactionStmt.Kind {
-		case pg.TransactionStmtKind_TRANS_STMT_PREPARE, pg.TransactionStmtKind_TRANS_STMT_COMMIT_PREPARED, pg.TransactionStmtKind_TRANS_STMT_ROLLBACK_PREPARED:
-			cm.a.unsupported("Use COMMIT: weft itself prepares and commits what several shards take part in.",
-				"transactions cannot be prepared by clients in a database with sharded tables")
-		}
 		return plan.Any
 	case *pg.Node_VariableSetStmt, *pg.Node_VariableShowStmt, *pg.Node_DiscardStmt,
 		*pg.Node_DeallocateStmt, *pg.Node_ConstraintsSetStmt, *pg.Node_FetchStmt, *pg.Node_ClosePortalStmt:

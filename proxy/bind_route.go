@@ -122,6 +122,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		}
 		return false, nil
 	}
+	if fulfils(f) {
+		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), fulfils: true})
+	}
 	return ps.routePlanned(portal, name, f, pl, tail)
 }
 
@@ -129,6 +132,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	ps.s.account.noteEnding(ps.s.tx.writer != nil)
 	err = ps.s.commit.mayChain(f)
+	if err == nil && pledges(f) {
+		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsAgreed})
+	}
 	if err == nil && ps.s.commit.ends() && commits(string(pl.text)) && (ps.s.tx.decides() || f.Effects&parser.TxBegin == 0) {
 		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsAgreed})
 	}

@@ -420,7 +420,7 @@ func (t *transaction) conclude(c *pool.Conn) {
 		return
 	}
 	answer := twopc.Refusal
-	if t.tag == "COMMIT" {
+	if endsWell(t.tag) {
 		answer = twopc.OK
 	}
 	t.s.commit.end(a, answer)

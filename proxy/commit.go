@@ -22,6 +22,8 @@ type commit struct {
 	underway bool
 	// idle: the transaction that is under way has written nothing, as its shard says.
 	idle bool
+	// pledging: what is under way is PREPARE TRANSACTION.
+	pledging bool
 	// agreement is what the participants have said so far; nil if one shard commits alone.
 	agreement *agreement
 	// plain ends blocks that no shard has to agree on; nil before the first.
@@ -33,7 +35,7 @@ type commit struct {
 func (cm *commit) noteSent(tag string) { cm.underway = tag == "COMMIT" }
 
 // noteEnded notes that the transaction is over and settled, or that its loss has been dealt with.
-func (cm *commit) noteEnded() { cm.underway, cm.idle = false, false }
+func (cm *commit) noteEnded() { cm.underway, cm.idle, cm.pledging = false, false, false }
 
 // A block that has written on several shards ends the same way on all of them: the decision is
 // entered on one shard, the others prepare, the COMMIT of the deciding shard decides, and the
@@ -167,18 +169,26 @@ func (cm *commit) muster() (*agreement, error) {
 		if c.Status() == wire.TxFailed {
 			return nil, transactionFailed()
 		}
-		if err := cm.learnOrigin(c); err != nil {
+		if err := cm.enlistVoter(a, c); err != nil {
 			return nil, err
 		}
-		own, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
-		if err != nil {
-			return nil, err
-		}
-		a.add(c, twopc.Active, own)
-		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Origin().Server, Replicated: cm.replicates(c)})
 	}
 	cm.weigh(a)
 	return a, nil
+}
+
+// enlistVoter adds a participant that prepares.
+func (cm *commit) enlistVoter(a *agreement, c *pool.Conn) error {
+	if err := cm.learnOrigin(c); err != nil {
+		return err
+	}
+	own, err := cm.s.srv.keeper.owns.Ensure(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
+	if err != nil {
+		return err
+	}
+	a.add(c, twopc.Active, own)
+	a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Origin().Server, Replicated: cm.replicates(c)})
+	return nil
 }
 
 // learnOrigin asks a backend for its server, once per connection.
@@ -471,6 +481,9 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		}
 	}
 	cm.s.emitLocal()
+	if pledges(lp.ends) {
+		return cm.executePledge(lp)
+	}
 	if !cm.s.tx.isOpen() || !cm.s.tx.chooseEnder() {
 		cm.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, cm.s.tx.endLocally([]byte(lp.text), lp.ends))})
 		return nil
@@ -483,6 +496,11 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		}
 		return cm.disagree(err)
 	}
+	return cm.sendEnd(lp)
+}
+
+// sendEnd sends a COMMIT that the participants have agreed to, and waits for the answer.
+func (cm *commit) sendEnd(lp *localPortal) error {
 	cm.underway = cm.s.held.conn.Status() == wire.TxActive
 	cm.s.held.conn.UnnamedGone()
 	cm.s.pipe.unsent.Grow()
@@ -496,13 +514,13 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 	return err
 }
 
-// commits reports whether a text that ends a block asks to commit it.
+// commits reports whether a text that ends a block asks to commit it, or to prepare it.
 func commits(text string) bool {
 	if t := strings.TrimRight(text, "; \t\r\n"); strings.EqualFold(t, "commit") || strings.EqualFold(t, "end") {
 		return true
 	}
 	w := words(text)
-	return len(w) > 0 && (w[0] == "commit" || w[0] == "end")
+	return len(w) > 0 && (w[0] == "commit" || w[0] == "end" || w[0] == "prepare")
 }
 
 // noteEnding remembers whether the simple query about to be sent commits a transaction: if its

@@ -44,7 +44,7 @@ func TestDecide(t *testing.T) {
 		set transaction read only               | all      all      all      ask      answer
 		set transaction snapshot 'x'            | plan     import   import   ask      answer
 		select pg_export_snapshot()             | plan     export   export   ask      answer
-		prepare transaction 'x'                 | plan     plan     plan     ask      answer
+		prepare transaction 'x'                 | nothing  end      control  end      answer
 		commit prepared 'x'                     | plan     plan     plan     ask      answer
 		declare c cursor for select 1           | plan     plan     plan     ask      answer
 	`

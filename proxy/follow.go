@@ -49,12 +49,12 @@ func (cm *commit) undo(a *agreement) { cm.follow(a, a.Undo) }
 func (cm *commit) follow(a *agreement, drive func()) {
 	a.following = following{odd: !a.plain && cm.inOtherHands()}
 	drive()
-	if a.Outcome() != twopc.Open {
+	if a.Outcome() != twopc.Open || a.Held() {
 		cm.s.held.siftParked(func(c *pool.Conn) bool {
 			if slices.Contains(a.spent, c) {
 				return false
 			}
-			if i := a.index(c); i >= 0 && a.Part(i) == twopc.Unclear {
+			if i := a.index(c); i >= 0 && (a.Part(i) == twopc.Unclear || a.Held() && a.odd) {
 				c.Discard()
 				return false
 			}

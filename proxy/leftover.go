@@ -69,6 +69,10 @@ func (cm *commit) leaveToResolver() {
 		return
 	}
 	cm.agreement = nil
+	if a.Held() {
+		cm.s.srv.left.Drop(a.name.Nonce)
+		return
+	}
 	cm.s.srv.metrics.commits[a.Outcome()].Add(cm.s.id, tally.Now()-a.began)
 	cm.enterLedger(a)
 	cm.s.srv.left.Drop(a.name.Nonce)

@@ -65,7 +65,7 @@ func transactionFailed() *pgerr.Error {
 
 // endsTx reports whether the text does nothing but end a transaction.
 func endsTx(f *parser.Facts) bool {
-	return f != nil && f.Statements == 1 && f.Effects&parser.TxEnd != 0 && f.Effects&parser.TwoPhase == 0
+	return f != nil && f.Statements == 1 && f.Effects&parser.TxEnd != 0
 }
 
 // failInLostTx answers an extended message with the error of a failed transaction.
@@ -255,21 +255,25 @@ func (l *loss) lostCommit(err error) error {
 	case a == nil && l.s.commit.changesNothing():
 		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").WithDetail("The transaction had changed nothing.").WithCause(err)
 	case a == nil || !a.Committing():
-		return unknownEnd(err)
+		return l.s.commit.unknown(err)
 	}
 	l.s.commit.end(a, twopc.Lost)
 	switch a.Outcome() {
 	case twopc.Open:
 		l.s.log.Warn("the outcome of a transaction is not known yet", "gid", a.decision.Key)
 		l.s.commit.leaveToResolver()
-		return unknownEnd(err)
+		return l.s.commit.unknown(err)
 	case twopc.Aborted:
 		l.s.tx.noteTag("ROLLBACK")
 		_ = l.settleWithout(twopc.Aborted)
 		if errors.Is(err, errOvertaken) {
 			return err // no connection was lost, and the error says to do it again
 		}
-		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").
+		what := "COMMIT"
+		if l.s.commit.pledging {
+			what = "PREPARE TRANSACTION"
+		}
+		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during %s", what).
 			WithDetail("The transaction has been rolled back.").WithHint("Do it again.").WithCause(err)
 	}
 	l.s.tx.noteTag("COMMIT")

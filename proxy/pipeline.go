@@ -163,6 +163,8 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 		im.s.copy.tellTag(beginTag(string(text)))
 		im.s.out.tellReady()
 		return nil
+	case pledges(f):
+		return im.failPipe(pledgeOutside())
 	case endsTx(f) && !chained:
 		err := im.executeEnd(&localPortal{text: string(text)})
 		im.s.pipe.resume()
@@ -238,6 +240,8 @@ func (im *implicit) bindInPipe(portal []byte, f *parser.Facts, pl *planned) erro
 			return im.s.lost.refuseBoundRead(err)
 		}
 		return im.s.portals.bindLocal(portal, &localPortal{text: text})
+	case pledges(f):
+		return im.s.portals.bindLocal(portal, &localPortal{refusal: pledgeOutside()})
 	case endsTx(f) && f.Effects&parser.TxBegin == 0:
 		return im.s.portals.bindLocal(portal, &localPortal{text: text, ends: f, how: endsPiped})
 	}

@@ -270,9 +270,9 @@ func (ps *prepared) isTaken(before *statement) bool {
 	return before != nil && ps.named[before.name] == before
 }
 
-// ofBlock reports whether a statement is about the client's block, or for all participants
-// of the block: no server needs to parse it.
-func ofBlock(f *parser.Facts) bool { return opensBlock(f) || endsTx(f) || toAll(f) }
+// ofBlock reports whether a statement is about the client's block, or one that it has prepared, or for
+// all participants of the block: no server needs to parse it.
+func ofBlock(f *parser.Facts) bool { return opensBlock(f) || endsTx(f) || toAll(f) || fulfils(f) }
 
 // isKnown reports whether a server has accepted the text of a plan for several shards.
 func isKnown(p *plan.Plan) bool {

@@ -22,7 +22,9 @@ type localPortal struct {
 	text string
 	ends *parser.Facts // set for a COMMIT or ROLLBACK
 	how  localEnd      // of a COMMIT or ROLLBACK
-	args [][]byte
+	// fulfils: the text ends a transaction that a client has prepared.
+	fulfils bool
+	args    [][]byte
 	// gather is a query that several shards answer.
 	gather *gathering
 	// copies is a COPY that concerns several shards.
@@ -112,6 +114,8 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		return ps.s.lost.refuseBoundRead(lp.refusal)
 	case lp.plan != nil:
 		return ps.s.util.executeCall(lp)
+	case lp.fulfils:
+		return fulfilment{ps.s}.execute(lp)
 	case lp.ends != nil:
 		return ps.executeEnd(lp)
 	case ps.s.implicit.isOpen() && ps.s.tx.isOpen():
@@ -306,7 +310,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 			return true, err
 		}
 		f, st := ps.s.prepared.parsed(name)
-		if st == nil || ps.s.lost.is() || !opensBlock(f) && !endsTx(f) && !isLocal(st.plan) {
+		if st == nil || ps.s.lost.is() || !opensBlock(f) && !endsTx(f) && !fulfils(f) && !isLocal(st.plan) {
 			return false, nil
 		}
 		if ps.s.held.conn != nil && ps.s.held.conn.Status() == wire.TxFailed {

@@ -22,7 +22,7 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 		tag, _, _ := wire.CString(body)
 		p.s.tx.noteTag(string(tag))
 	}
-	if visible && a != nil && a.Committing() && p.s.tx.tag == "COMMIT" && p.s.tx.isOpen() {
+	if visible && a != nil && a.Committing() && endsWell(p.s.tx.tag) && p.s.tx.isOpen() {
 		// The client is told when the other participants have followed: see conclude.
 		a.tag = bytes.Clone(body)
 		visible = false

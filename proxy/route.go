@@ -202,6 +202,9 @@ func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int
 	case runOnAll:
 		return rt.queryForAll(text, f, n)
 	}
+	if fulfils(f) {
+		return fulfilment{rt.s}.query(string(text), n)
+	}
 	return rt.plannedQuery(r, text, f, n)
 }
 
@@ -221,6 +224,9 @@ func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
 	rt.s.account.noteEnding(rt.s.tx.writer != nil)
 	if err := rt.s.commit.mayChain(f); err != nil {
 		return rt.refuseQuery(err, n)
+	}
+	if pledges(f) {
+		return rt.s.commit.pledgeQuery(text, f, n)
 	}
 	if !rt.s.tx.chooseEnder() {
 		tag := rt.s.tx.endLocally(text, f)
@@ -350,6 +356,9 @@ func (rt *routing) stillTrue() error {
 
 // useFor makes the lane's backend ready to run a text of that plan.
 func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bool) error {
+	if pledges(f) && rt.s.tx.isOpen() {
+		return pledgeOutside() // one shard alone must not prepare a block
+	}
 	if f.Effects&parser.DDL != 0 && f.Effects&parser.Temp == 0 {
 		if err := rt.s.commit.mayChange(); err != nil {
 			return err

@@ -193,6 +193,8 @@ func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 	switch chained := f.Effects&parser.TxBegin != 0; {
 	case opensBlock(f):
 		return k.takeOver(text, f)
+	case pledges(f):
+		return k.s.lost.refuseStatement(pledgeOutside())
 	case endsTx(f) && !chained:
 		k.warnNoBlock()
 		tag := "COMMIT"

@@ -79,6 +79,9 @@ func (m *Mover) OpenCarriage(ctx context.Context, snap *directory.Snapshot, move
 			}
 		}
 	}
+	if err = c.unpledged(); err != nil {
+		return nil, err
+	}
 	if c.Name.Timeline, err = c.ends[c.Name.Decider].timeline(); err != nil {
 		return nil, err
 	}
@@ -155,6 +158,27 @@ func (c *Carriage) decide() error {
 	decider := c.ends[c.Name.Decider]
 	_, err := decider.ExecOne(twopc.DecideSQL, d.Parameters(c.owns[c.Name.Decider].Key)...)
 	return decider.explain(err)
+}
+
+// unpledged returns an error if a client has prepared a transaction on a giving shard and leaves it so. It may have written rows of the round, which would
+// wait for it in vain and hold statements meanwhile.
+func (c *Carriage) unpledged() error {
+	for _, p := range c.pairs {
+		rows, err := c.ends[p.From].Exec("SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database() AND prepared < pg_catalog.clock_timestamp() - interval '1 s' ORDER BY prepared")
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if n, ours := twopc.ParseName(r[0]); ours {
+				if _, pledged := n.Pledge(); !pledged {
+					continue // ends by itself
+				}
+			}
+			return pgerr.New(pgerr.ObjectInUse, "a client has prepared transaction %s on shard %s and not ended it", quote.Literal(r[0]), p.From).
+				WithHint("COMMIT PREPARED or ROLLBACK PREPARED: weft.transactions and pg_prepared_xacts list what clients have prepared.")
+		}
+	}
+	return nil
 }
 
 // AwaitPrepared waits until the transactions that are prepared on the giving shards now have

@@ -158,6 +158,9 @@ func (s *session) abandoned(live directory.Live) error {
 	}
 	for _, r := range rows {
 		name, ok := twopc.ParseName(r[0])
+		if _, pledged := name.Pledge(); pledged {
+			continue // nobody but its client ends it, and a round waits for it: see Carriage.AwaitPrepared
+		}
 		if ok && !slices.ContainsFunc(live.Proxies, func(p directory.Proxy) bool { return p.ID == name.Incarnation }) {
 			return pgerr.New(pgerr.ObjectInUse, "transaction %s is prepared on shard %s, and its proxy is gone", quote.Literal(r[0]), s.shard)
 		}

@@ -10,6 +10,7 @@ package twopc
 type Commit struct {
 	state     state
 	announces bool // the transaction changes schemas: other proxies are told before it commits
+	holds     bool // the deciding transaction is prepared instead of committed
 	open      bool // the deciding transaction is open, and its connection has not been lost
 	parts     []Part
 	waits     int // participants whose answers are outstanding
@@ -28,6 +29,7 @@ const (
 	following
 	finishing
 	done
+	held
 )
 
 // Part is the state of a participant other than the deciding one.
@@ -102,6 +104,13 @@ func (c *Commit) BeginAlone(n int) Do {
 	return CommitNow
 }
 
+// Hold says, before the deciding shard has ended its part, that it prepares instead of committing: the
+// transaction is a pledge, and its participants stay prepared until its client ends it.
+func (c *Commit) Hold() { c.holds = true }
+
+// Held reports whether the transaction is prepared on all shards, and left to its client.
+func (c *Commit) Held() bool { return c.state == held }
+
 // Decided takes the answer to entering the decision's row. No participant may prepare before the
 // row is entered: a resolver that finds a prepared transaction and no row takes the deciding
 // transaction for dead.
@@ -162,11 +171,15 @@ func (c *Commit) Voted(i int, a Answer) Do {
 	return CommitNow
 }
 
-// Committed takes the deciding shard's answer to COMMIT.
+// Committed takes the deciding shard's answer to COMMIT, or to PREPARE TRANSACTION if it holds.
 func (c *Commit) Committed(a Answer) Do {
 	c.open = false
 	switch a {
 	case OK:
+		if c.holds {
+			c.state = held
+			return Done
+		}
 		return c.follow(Committed)
 	case Refusal, Failed:
 		return c.undo()

@@ -22,6 +22,7 @@ import (
 //	arbitrated open  what the deciding shard knows: committed, aborted, open
 //	followed 1 ok    what a participant was ordered at the end
 //	finished 1 ok    COMMIT PREPARED through another connection
+//	hold             the deciding shard is to prepare instead of committing
 //
 // Lines of the output: the event, what is to be done now, and the participants.
 func TestCommit(t *testing.T) {
@@ -53,6 +54,9 @@ func play(t *testing.T, c *Commit, w []string) Do {
 		return c.Begin(parts, slices.Contains(w, "announces"))
 	case "alone":
 		return c.BeginAlone(i)
+	case "hold":
+		c.Hold()
+		return CommitNow
 	case "decided":
 		return c.Decided(answerNamed(t, last))
 	case "voted":

@@ -26,6 +26,8 @@
 // tried_test.go tests what the argument rests on. What a server shows counts when the server
 // has got a synchronous commit through after it: see barrier.go and docs/decisions/0062.
 //
+// A client may prepare a transaction and end it later: see pledge.go and docs/decisions/0076.
+//
 // Tests stop and kill processes at the points in point.go, in this order:
 //
 //	before-decide   the client's writes are done, the commit has not begun

@@ -58,6 +58,12 @@ func (d *Driver) Agree(parts []Part, announces bool) bool {
 	return d.obey(d.commit.Begin(parts, announces)) == CommitNow
 }
 
+// Hold says that the deciding shard prepares instead of committing, as Commit.Hold does. It follows Agree.
+func (d *Driver) Hold() { d.commit.Hold() }
+
+// Held reports whether the transaction is left prepared to its client.
+func (d *Driver) Held() bool { return d.commit.Held() }
+
 // BeginAlone begins the end of a transaction as Commit.BeginAlone does: COMMIT or ROLLBACK on the
 // shard that answers the client comes next.
 func (d *Driver) BeginAlone(n int) { d.commit.BeginAlone(n) }

@@ -103,8 +103,9 @@ func (r *Resolver) decideAll(ctx context.Context, decider, database string, grou
 		for _, row := range rows {
 			known[row[0]] = Committed
 		}
+		open := openPledges(group, func(string, string) (pledges, error) { return readPledges(c.Exec(preparedSQL)) })
 		for _, d := range group {
-			if known[d.Key()] != Open {
+			if known[d.Key()] != Open || open[d.Key()] {
 				continue
 			}
 			o, err := ReadArbitration(c.Exec(ArbitrateSQL(d.Key(), glance.Milliseconds())))

@@ -17,7 +17,7 @@ type Listed struct {
 	GID      string // name of the prepared transaction, or key of the decision
 	Database string
 	Shard    string
-	State    string // StatePrepared, StateCommitted or StateUnreachable
+	State    string // StatePrepared, StatePledged, StateCommitted or StateUnreachable
 	Age      time.Duration
 	Role     string // role that prepared the transaction
 	Proxy    string // proxy that commits the transaction
@@ -31,6 +31,7 @@ type Listed struct {
 // States.
 const (
 	StatePrepared    = "prepared"    // the shard waits for the decision
+	StatePledged     = "pledged"     // a client has prepared the transaction, and it waits for that client
 	StateCommitted   = "committed"   // the deciding shard has committed; other shards may still have to follow
 	StateUnreachable = "unreachable" // the shard could not be asked
 )
@@ -40,6 +41,7 @@ const (
 func (r *Resolver) List(ctx context.Context, shards, databases []string) (list []Listed, err error) {
 	members := map[string][]string{}
 	var errs []error
+	var doubts []InDoubt
 	for _, shard := range shards {
 		lines, err := r.listOn(ctx, shard, databases, members)
 		list = append(list, lines...)
@@ -49,8 +51,18 @@ func (r *Resolver) List(ctx context.Context, shards, databases []string) (list [
 		}
 	}
 	for i := range list {
-		if n, ok := ParseName(list[i].GID); ok {
-			list[i].Participants = members[n.Key()]
+		if list[i].State == StatePrepared {
+			doubts = append(doubts, list[i].doubt)
+		}
+	}
+	open := r.openPledges(ctx, doubts)
+	for i := range list {
+		n, ok := ParseName(list[i].GID)
+		if !ok {
+			continue
+		}
+		if list[i].Participants = members[n.Key()]; open[n.Key()] {
+			list[i].State = StatePledged
 		}
 	}
 	return list, errors.Join(errs...)
@@ -75,6 +87,14 @@ func (r *Resolver) listOn(ctx context.Context, shard string, databases []string,
 						Proxy: d.Incarnation, Decider: d.Decider, doubt: d,
 					})
 				}
+			}
+			pledged, err := c.Exec(pledgesSQL)
+			if err != nil {
+				return err
+			}
+			for _, row := range pledged {
+				ms, _ := strconv.ParseInt(row[2], 10, 64)
+				list = append(list, Listed{GID: row[0], Database: database, Shard: shard, State: StatePledged, Age: time.Duration(ms) * time.Millisecond, Role: row[1]})
 			}
 			rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
 			if err != nil || len(rows) == 0 || rows[0][0] != "t" {
@@ -110,7 +130,8 @@ func (r *Resolver) listOn(ctx context.Context, shard string, databases []string,
 }
 
 // Settle ends the prepared transactions of a list by force, and then removes the decisions that
-// no participant needs any more. It returns how many transactions are left.
+// no participant needs any more. It returns how many transactions are left, beside those that are
+// left to the clients that have prepared them.
 func (r *Resolver) Settle(ctx context.Context, list []Listed, announced func(key string) bool) (left int, err error) {
 	var doubts []InDoubt
 	type place struct{ shard, database string }
@@ -119,6 +140,7 @@ func (r *Resolver) Settle(ctx context.Context, list []Listed, announced func(key
 		switch l.State {
 		case StatePrepared:
 			doubts = append(doubts, l.doubt)
+		case StatePledged:
 		case StateCommitted:
 			if p := (place{l.Shard, l.Database}); !slices.Contains(swept, p) {
 				swept = append(swept, p)

@@ -58,6 +58,9 @@ func (n Name) Key() string {
 	return n.String()
 }
 
+// Reserved reports whether weft could make a name, for whatever cluster: clients cannot use it.
+func Reserved(gid string) bool { return strings.HasPrefix(gid, prefix+":") }
+
 // Prefix is the beginning of all names of a cluster.
 func Prefix(cluster string) string { return prefix + ":" + cluster + ":" }
 
@@ -70,7 +73,7 @@ func ParseName(gid string) (Name, bool) {
 	if len(p) != 6 || p[0] != prefix || p[4] == "" || strings.HasSuffix(gid, ":") {
 		return Name{}, false
 	}
-	if p[3] == "" || len(p[3]) > 32 || strings.Trim(p[3], "0123456789abcdef") != "" {
+	if digits := strings.TrimPrefix(p[3], pledged); digits == "" || len(p[3]) > 32 || strings.Trim(digits, "0123456789abcdef") != "" {
 		return Name{}, false
 	}
 	n := Name{Cluster: p[1], Incarnation: p[2], Nonce: p[3], Participant: p[5]}

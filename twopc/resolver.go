@@ -296,7 +296,7 @@ func (m Member) lostOn(c Conn, gid string) error {
 }
 
 // Resolve ends the transactions for which urgency says so, and returns how many are left. A
-// transaction with several parts in doubt is asked about once.
+// transaction with several parts in doubt is asked about once. Pledges are left to their clients.
 func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(InDoubt) Urgency) (left int, err error) {
 	type verdict struct {
 		o   Outcome
@@ -304,9 +304,16 @@ func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(In
 	}
 	decided := map[string]verdict{}
 	var errs []error
-	for _, d := range found {
-		u := urgency(d)
-		if u == LetBe {
+	how, asks := make([]Urgency, len(found)), []InDoubt(nil)
+	for i, d := range found {
+		if how[i] = urgency(d); how[i] != LetBe {
+			asks = append(asks, d)
+		}
+	}
+	open := r.openPledges(ctx, asks)
+	for i, d := range found {
+		u := how[i]
+		if u == LetBe || open[d.Key()] {
 			left++
 			continue
 		}

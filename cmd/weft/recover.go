@@ -99,8 +99,9 @@ answer, nothing is. Without --yes nothing is written.`,
 			if err := printDoubts(cmd.OutOrStdout(), list, asJSON); err != nil {
 				return err
 			}
-			if err == nil && settle && len(list) > 0 {
-				err = fmt.Errorf("%d in doubt are left: those of the last seconds are their proxies' business", len(list))
+			left := slices.DeleteFunc(slices.Clone(list), func(l twopc.Listed) bool { return l.State == twopc.StatePledged })
+			if err == nil && settle && len(left) > 0 {
+				err = fmt.Errorf("%d in doubt are left: those of the last seconds are their proxies' business", len(left))
 			}
 			return err
 		},

@@ -1,9 +1,11 @@
 package routing
 
 import (
+	"fmt"
 	"testing"
 
 	"weft/integration/pair"
+	"weft/pgerr"
 )
 
 // TestSQLPrepare: PREPARE and EXECUTE in SQL mean the statement with its arguments, on
@@ -67,17 +69,40 @@ func TestSQLPrepare(t *testing.T) {
 	same("execute one(3, 4)", "deallocate all", "execute one(3, 4)")
 }
 
-// TestClientPrepares: transactions that clients prepare themselves are refused.
+// TestClientPrepares: what PostgreSQL itself refuses to prepare it refuses through weft, in its own words and with all of the transaction rolled back;
+// a pipeline is refused what only a statement by itself can do; and what one proxy's client has prepared another's ends.
 func TestClientPrepares(t *testing.T) {
-	if *undeclared {
-		t.Skip("nothing is refused without declared tables")
-	}
-	_, p := pairs(t, "client_prepares", 4)
-	for _, m := range pair.Modes {
-		for _, sql := range []string{"prepare transaction 'mine'", "commit prepared 'mine'", "rollback prepared 'mine'"} {
-			if a := p.Weft.Ask(m, sql, nil, nil); !a.Refused() {
-				t.Errorf("%s: %s: %s %s", m, sql, a.Code, a.Message)
+	_, p := pairs(t, "client_prepares", 40)
+	for i, sql := range []string{
+		"create temp table gone (a int) on commit drop", "notify pledges", "listen pledges",
+		"declare c cursor with hold for select n from pairs where k = 1", "declare c cursor with hold for select n from pairs",
+	} {
+		for _, m := range pair.Modes {
+			var answers [2]pair.Answer
+			for j, peer := range []*pair.Peer{p.Plain, p.Weft} {
+				peer.Must(t, "begin")
+				peer.Must(t, sql)
+				peer.Must(t, "update pairs set n = 1 where k = 1")
+				peer.Must(t, "update pairs set n = 1 where k = 2")
+				answers[j] = peer.Ask(m, fmt.Sprintf("prepare transaction 'client prepares %d'", i), nil, nil)
+				if n := len(peer.Must(t, "select k from pairs where n = 1").Results[0].Rows); n != 0 {
+					t.Errorf("%s: %s: %d rows are changed", m, sql, n)
+				}
 			}
+			if want, got := answers[0], answers[1]; got.Code != want.Code || got.Message != want.Message || got.Status != want.Status {
+				t.Errorf("%s: %s: PostgreSQL %s %s %c, weft %s %s %c", m, sql, want.Code, want.Message, want.Status, got.Code, got.Message, got.Status)
+			}
+		}
+	}
+	for _, peer := range []*pair.Peer{p.Plain, p.Weft} {
+		for _, sql := range []string{"commit prepared 'client prepares'", "rollback prepared 'client prepares'"} {
+			answers := peer.Pipeline([]pair.Query{{SQL: "update pairs set n = 2 where k = 3"}, {SQL: sql}}, nil)
+			if got := answers[1]; got.Code != pgerr.ActiveSQLTransaction {
+				t.Errorf("%s in a pipeline: %s %s", sql, got.Code, got.Message)
+			}
+		}
+		if n := len(peer.Must(t, "select k from pairs where n = 2").Results[0].Rows); n != 0 {
+			t.Errorf("%d rows are changed", n)
 		}
 	}
 }
