@@ -73,6 +73,10 @@ lint: ## vet, staticcheck, formatting, go.mod
 fmt: ## format the source
 	$(GO) tool gofumpt -w .
 
+.PHONY: matrix
+matrix: ## run a short suite on servers of versions 14 to 18 (ARGS='15 18': on these), which npm brings
+	@tools/matrix.sh $(ARGS)
+
 .PHONY: notice
 notice: ## write NOTICE: what is linked into weft, and its licences
 	$(GO) run ./tools/notice

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// MinMajor is the oldest PostgreSQL weft works with: moving a bucket needs the
-// row filters of logical replication, which came with 15.
+// MinMajor is the oldest PostgreSQL weft works with: foreign keys that get the shard key
+// need ON DELETE SET NULL of some columns, which came with 15.
 const MinMajor = 15
 
 // ErrNotFound is wrapped by the error Find returns when no installation was
