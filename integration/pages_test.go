@@ -302,7 +302,8 @@ func startPsql(t *testing.T, target *harness.Target, database string) *psqlSessi
 	if _, err := os.Stat(program); err != nil {
 		program = "psql" // a server without it: any does
 	}
-	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
+	// A session lasts as long as its page.
+	ctx, stop := context.WithTimeout(context.Background(), 3*pgtest.Patience)
 	cmd := exec.CommandContext(ctx, program, "-X", "-d", database)
 	cmd.Env = target.Env()
 	in, err1 := cmd.StdinPipe()
