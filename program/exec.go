@@ -11,15 +11,26 @@ import (
 
 // exec runs a statement. Errors come back with their CONTEXT.
 func (f *frame) exec(ctx context.Context, s Stmt) (flow, error) {
-	if err := ctx.Err(); err != nil {
-		return flow{}, err
-	}
 	at := s.at()
-	fl, err := f.step(ctx, s)
+	var fl flow
+	err := f.stopped(ctx)
+	if err == nil {
+		fl, err = f.step(ctx, s)
+	}
 	if err != nil {
 		err = f.place(err, fmt.Sprintf("line %d at %s", at.Line, at.Kind))
 	}
 	return fl, err
+}
+
+// stopped returns the reason why the program must end, or nil. Programs that compute, or that do nothing in a loop, ask no server
+// that could tell.
+func (f *frame) stopped(ctx context.Context) error {
+	err := ctx.Err()
+	if err == nil && f.env.Stopped != nil {
+		err = f.env.Stopped()
+	}
+	return err
 }
 
 // execAll runs statements until one of them leaves.
@@ -235,7 +246,9 @@ func (f *frame) caseOf(ctx context.Context, s *Case) (flow, error) {
 
 // round runs the body of a loop once. It reports whether the loop is over.
 func (f *frame) round(ctx context.Context, label string, body []Stmt) (over bool, fl flow, err error) {
-	fl, err = f.execAll(ctx, body)
+	if err = f.stopped(ctx); err == nil { // the body may be empty
+		fl, err = f.execAll(ctx, body)
+	}
 	mine := fl.label == "" || fl.label == label
 	switch {
 	case err != nil || fl.kind == returns:

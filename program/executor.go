@@ -75,6 +75,9 @@ type Environment struct {
 	Atomic bool
 	// MaxBytes bounds the rows that are kept in memory for one statement; 0 means 64 MiB.
 	MaxBytes int
+	// Stopped returns the reason why the program must end now, or nil. It is asked often, and where PostgreSQL looks whether a
+	// statement has been cancelled. Nil for never.
+	Stopped func() error
 	// Asserts is the setting plpgsql.check_asserts.
 	Asserts bool
 	// Portal is called for the name of a cursor that has none.

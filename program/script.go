@@ -40,7 +40,7 @@ func (r *reader) script(src *Source) []*Expr {
 func (f *frame) runScript(ctx context.Context) error {
 	f.null = len(f.columns) == 0 && !f.Set // the void of PL/pgSQL is a value, that of SQL is NULL
 	for i, e := range f.script {
-		err := ctx.Err()
+		err := f.stopped(ctx)
 		if err == nil {
 			err = f.scripted(ctx, e, i == len(f.script)-1)
 		}

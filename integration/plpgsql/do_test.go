@@ -78,26 +78,31 @@ END $$`},
 func TestDoEnds(t *testing.T) {
 	w := newWorld(t, "plpgsql_ends")
 	w.fill(t)
-	const endless = `DO $$ BEGIN UPDATE t SET b = 'x'; LOOP PERFORM count(*) FROM t; PERFORM 1; END LOOP; END $$`
-	w.weft.simple("SET statement_timeout = '300ms'")
-	if got := w.weft.simple(endless); !strings.HasPrefix(got, "ERROR|57014|canceling statement due to statement timeout|") || !strings.HasSuffix(got, "[I]") {
-		t.Errorf("timeout: %s", got)
-	}
-	w.weft.simple("RESET statement_timeout")
-	done := make(chan string)
-	go func() { done <- w.weft.simple(endless) }()
-	for over := false; !over; {
-		ctx, stop := patience()
-		if err := w.weft.conn.CancelRequest(ctx); err != nil {
-			t.Error(err)
+	for _, endless := range []string{
+		`DO $$ BEGIN UPDATE t SET b = 'x'; LOOP PERFORM count(*) FROM t; PERFORM 1; END LOOP; END $$`,
+		`DO $$ BEGIN UPDATE t SET b = 'x'; LOOP END LOOP; END $$`, // asks no server
+		`DO $$ BEGIN UPDATE t SET b = 'x'; LOOP FOR i IN 1..1000000 LOOP NULL; END LOOP; END LOOP; END $$`,
+	} {
+		w.weft.simple("SET statement_timeout = '300ms'")
+		if got := w.weft.simple(endless); !strings.HasPrefix(got, "ERROR|57014|canceling statement due to statement timeout|") || !strings.HasSuffix(got, "[I]") {
+			t.Errorf("%s: timeout: %s", endless, got)
 		}
-		stop()
-		select {
-		case got := <-done:
-			if over = true; !strings.HasPrefix(got, "ERROR|57014|canceling statement due to user request|") || !strings.HasSuffix(got, "[I]") {
-				t.Errorf("cancel: %s", got)
+		w.weft.simple("RESET statement_timeout")
+		done := make(chan string)
+		go func() { done <- w.weft.simple(endless) }()
+		for over := false; !over; {
+			ctx, stop := patience()
+			if err := w.weft.conn.CancelRequest(ctx); err != nil {
+				t.Error(err)
 			}
-		case <-time.After(50 * time.Millisecond):
+			stop()
+			select {
+			case got := <-done:
+				if over = true; !strings.HasPrefix(got, "ERROR|57014|canceling statement due to user request|") || !strings.HasSuffix(got, "[I]") {
+					t.Errorf("%s: cancel: %s", endless, got)
+				}
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
 	}
 	w.sameTables(t)

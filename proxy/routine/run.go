@@ -104,7 +104,7 @@ func (r *Run) run(ctx context.Context, p *program.Program, args []program.Value)
 	d := r.d
 	return p.Run(ctx, &program.Environment{
 		Executor: d, Transaction: d, Output: d, Cache: d.room.cache, Atomic: !r.cfg.Loose, MaxBytes: int(r.cfg.MaxBytes), Asserts: r.asserts,
-		CursorsByVariable: r.cfg.CursorsByVariable,
+		CursorsByVariable: r.cfg.CursorsByVariable, Stopped: func() error { return d.session.Stopped(false) },
 		Portal: func() string {
 			d.room.last++
 			return "<unnamed portal " + strconv.FormatUint(d.room.last, 10) + ">"
