@@ -82,19 +82,26 @@ func (f fulfilment) end(text string) (tag string, err error) {
 
 // atHome ends the home shard's part.
 func (f fulfilment) atHome(p parser.Pledge, text string) error {
-	c, err := f.s.held.borrow(f.s.lane)
-	if err != nil {
-		return err
+	c, err := f.s.held.conn, error(nil)
+	lent := c == nil || c.Lane() != f.s.lane || f.s.pipe.isUnsynced()
+	if lent {
+		if c, err = f.s.held.borrow(f.s.lane); err != nil {
+			return err
+		}
 	}
 	c.Commits()
 	if err = f.s.every.execBeside(c, text); errors.Is(err, pool.ErrLost) {
-		c.Discard()
+		if lent {
+			c.Discard()
+		}
 		return pgerr.New(pgerr.TransactionResolutionUnknown, "the connection to the shard was lost during %s", p.Tag()).
 			WithDetail("The prepared transaction has ended, or is still prepared.").
 			WithHint("Do it again: that %q does not exist means that it has ended.", p.GID).WithCause(err)
 	}
-	c.UsedBy(f.s.id)
-	c.Release()
+	if lent {
+		c.UsedBy(f.s.id)
+		c.Release()
+	}
 	return err
 }
 

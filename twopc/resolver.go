@@ -304,16 +304,13 @@ func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(In
 	}
 	decided := map[string]verdict{}
 	var errs []error
-	how, asks := make([]Urgency, len(found)), []InDoubt(nil)
-	for i, d := range found {
-		if how[i] = urgency(d); how[i] != LetBe {
-			asks = append(asks, d)
+	open := r.openPledges(ctx, found)
+	for _, d := range found {
+		u := LetBe
+		if !open[d.Key()] {
+			u = urgency(d)
 		}
-	}
-	open := r.openPledges(ctx, asks)
-	for i, d := range found {
-		u := how[i]
-		if u == LetBe || open[d.Key()] {
+		if u == LetBe {
 			left++
 			continue
 		}
