@@ -40,7 +40,7 @@ type Change struct {
 	// command.
 	Sequences []Name `json:"-"`
 	// Fills are columns that the command fills in existing rows, with values that would differ
-	// between shards: the tables must have no rows.
+	// between shards: the tables must have no rows, unless the values can be set right.
 	Fills []Filling `json:"-"`
 	// Lookups are what the command changes about lookups.
 	Lookups []LookupChange `json:"-"`
@@ -50,11 +50,13 @@ type Change struct {
 }
 
 // Filling is a column whose values each shard would make for itself. Copy says that the table is a
-// reference table, whose copies would differ; else the values are numbers of one sequence.
+// reference table, whose copies would differ; else the values are numbers of one sequence. Own says
+// that the command makes this sequence, for the column: the numbers can be set right afterwards.
 type Filling struct {
 	Table  Name
 	Column string
 	Copy   bool
+	Own    bool
 }
 
 // LookupChange is what a command has to do to the lookups of a table.

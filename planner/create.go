@@ -398,7 +398,9 @@ func (df definitions) fills(rel *catalog.Relation, t *table, column string, valu
 	case value == nil || !t.Reference || df.a.copying().steadiness(value) != 'v':
 		return
 	}
-	df.a.commands().change().Fills = append(df.a.commands().change().Fills, plan.Filling{Table: nameOf(rel.Name), Column: column, Copy: t.Reference})
+	df.a.commands().change().Fills = append(df.a.commands().change().Fills, plan.Filling{
+		Table: nameOf(rel.Name), Column: column, Copy: t.Reference, Own: numbered && !t.Reference,
+	})
 }
 
 // calls reports whether an expression calls a function of that name.

@@ -36,6 +36,8 @@ type spread struct {
 	made  []schema.LookupRequest
 	all   bool
 	locks bool // the command is LOCK TABLE
+	// renumbers are columns whose numbers are set right when all shards have run the command.
+	renumbers []*plan.Filling
 	// before are the objects that the shards had before they ran a body with commands.
 	before []schema.Imprint
 	// steps are what each shard has to do for a command that runs alone.
@@ -54,9 +56,9 @@ func (e *spread) elsewhere() string {
 }
 
 // follows reports whether more must be done in the command's transaction before the client is
-// answered: lookups follow the command, or what the shards did in a body is compared.
+// answered: lookups follow the command, numbers are set right, or what the shards did in a body is compared.
 func (e *spread) follows() bool {
-	return e.plan.Change != nil && (len(e.plan.Change.Lookups) > 0 || e.plan.Change.Body) && !e.alone()
+	return e.plan.Change != nil && (len(e.plan.Change.Lookups) > 0 || e.plan.Change.Body || len(e.renumbers) > 0) && !e.alone()
 }
 
 // alone reports whether the command cannot run inside a transaction.

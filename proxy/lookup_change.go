@@ -168,6 +168,11 @@ func (lk *lookups) finishFollowing(e *spread) error {
 	if err := lk.s.util.afterBody(e); err != nil {
 		return err
 	}
+	for _, f := range e.renumbers {
+		if err := lk.s.gather.renumber(f); err != nil {
+			return err
+		}
+	}
 	if len(e.plan.Change.Lookups) > 0 {
 		if err := lk.afterLookups(e.plan.Change); err != nil {
 			return err
