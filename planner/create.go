@@ -55,7 +55,7 @@ func (df definitions) createView(n *pg.ViewStmt) plan.Route {
 	df.a.top().query(n.Query.GetSelectStmt())
 	df.a.instances = nil
 	t := &df.a.touched
-	temporary := n.View.Relpersistence == "t" || isTemporary(n.View.Schemaname)
+	temporary := n.View.Relpersistence == "t" || isTemporary(n.View.Schemaname) || df.a.readsTemporary(n.Query)
 	if temporary {
 		df.a.reach().called() // the catalog will not have the view
 	}

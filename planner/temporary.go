@@ -5,11 +5,23 @@ import (
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/parser"
 	"weft/plan"
 )
 
 // Functions and types can be temporary too, if they are made in pg_temp. They
 // belong to a session, and so to the home shard alone.
+
+// readsTemporary reports whether a query may read a temporary relation: PostgreSQL makes a view of it temporary.
+func (a *analysis) readsTemporary(query *pg.Node) bool {
+	found := false
+	parser.Walk(query, func(m any) bool {
+		rv, ok := m.(*pg.RangeVar)
+		found = found || ok && a.temporary(rv)
+		return !found
+	})
+	return found
+}
 
 // makesTemporary reports whether a command makes or changes a temporary function or type.
 func makesTemporary(n any) bool {
