@@ -29,7 +29,8 @@ type Gather struct {
 	Native *Native
 
 	// Otherwise is the same query in smaller pieces, for when the types of this Gather's columns
-	// forbid it: see Piece.Forbid. Nil if that cannot happen.
+	// forbid it: see Piece.Forbid. It is taken too if a column is of a type that cannot be carried. Nil if
+	// neither can happen.
 	Otherwise *Gather
 
 	// Probe says that views were taken apart, so that the home shard must be asked first whether

@@ -50,7 +50,11 @@ type analysis struct {
 	conflicts [][]*plan.LookupKey // by row: the values that ON CONFLICT asks lookups for
 	timed     bool                // texts have the time of the transaction as a hole
 	scattered *pgerr.Error        // why a query is not gathered
+	single    bool                // queries are cut into single tables
 }
+
+// tablesOnly reports whether queries are cut into single tables.
+func (a *analysis) tablesOnly() bool { return a.single || a.env.tablesOnly }
 
 // viewing is how an analysis looks into views.
 type viewing struct {

@@ -63,7 +63,15 @@ func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
 	}
 	defer ga.holds()
 	ga.a.timed = ga.a.clock().tells(stmt)
-	if r == plan.Keyed && !ga.a.env.tablesOnly {
+	ga.cut(stmt, r)
+	if g := ga.a.out.Gather(); g != nil && makesRows(stmt) {
+		ga.single(stmt, g)
+	}
+}
+
+// cut finds the largest pieces that a query can be answered in.
+func (ga gatherer) cut(stmt *pg.Node, r plan.Route) {
+	if r == plan.Keyed && !ga.a.tablesOnly() {
 		if g := ga.whole(stmt.GetSelectStmt()); g != nil {
 			ga.a.out.Across = g
 			if !forbids(g) || g.Otherwise != nil {

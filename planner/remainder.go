@@ -44,7 +44,7 @@ type remainder struct {
 func (ga gatherer) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	r := ga.newRemainder()
 	r.tree = r.copy(query)
-	if !ga.a.env.tablesOnly {
+	if !ga.a.tablesOnly() {
 		r.nested(r.tree)
 		r.localViews(r.tree)
 	}
@@ -55,7 +55,7 @@ func (ga gatherer) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		return r.refusal == nil
 	})
 	r.spell(r.tree)
-	if !ga.a.env.tablesOnly {
+	if !ga.a.tablesOnly() {
 		r.islands(r.tree)
 	}
 	r.relieve(r.tree)

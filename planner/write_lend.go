@@ -19,12 +19,12 @@ func (wr writes) takeOut(stmt *pg.Node, stays map[*pg.RangeVar]bool) (*remainder
 func (r *remainder) takeOut(stmt *pg.Node) *pgerr.Error {
 	a := r.a
 	defer oneSource(r.tree)()
-	if !a.env.tablesOnly {
+	if !a.tablesOnly() {
 		r.nestedIn(stmt)
 		r.localViews(r.tree)
 	}
 	r.spell(r.tree)
-	if !a.env.tablesOnly {
+	if !a.tablesOnly() {
 		r.islands(r.tree)
 	}
 	r.dependents(r.tree)

@@ -23,7 +23,7 @@ func (ga *gatherer) describeGather(x *gathering) error {
 				return err
 			}
 		}
-		if x.g.Otherwise == nil || !x.forbidden() {
+		if x.g.Otherwise == nil || !x.forbidden() && (x.carriable() || ga.nativeFor(x) != nil) {
 			return nil
 		}
 		x.g = x.g.Otherwise
@@ -40,6 +40,16 @@ func (x *gathering) forbidden() bool {
 		}
 	}
 	return false
+}
+
+// carriable reports whether the rows of all pieces can be carried to PostgreSQL.
+func (x *gathering) carriable() bool {
+	for _, columns := range x.d.Pieces {
+		if finish.Carriable(columns) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // learnGather asks the home shard for the description of a gathered query.

@@ -1,6 +1,27 @@
 # What the generator found, made smaller. Each was answered wrongly once.
 @route
 # DISTINCT inside ran in each shard by itself.
+# Rows without a type of their own, which cannot be carried.
+select distinct (n, b) from a;
+select distinct (n, b) from a order by (n, b) limit 4;
+select distinct row(k, id % 2) from b order by 1 desc limit 5;
+select row(id, s) from a order by 1 limit 5;
+select row(id, s) as r, (n, b) as t from a where k > 1 order by r desc, t limit 5;
+select count(distinct (n, b)), count(distinct (k, s)) from a;
+select n, count(distinct (b, s)) from a group by n order by n;
+select n, array_agg(distinct (b, k)) from a group by n order by n;
+select (n, b) as r, count(*), sum(x) from a group by 1 order by 1;
+select distinct (a.n, q.n) from a join q on a.id = q.id order by 1;
+select distinct on ((n, b)) id, n from a order by (n, b), id;
+select (select row(id, s) from a order by id limit 1);
+select array(select row(id, s) from a order by id limit 2);
+select r from (select (id, s) as r from a) x order by r desc limit 3;
+select r, count(*) from (select (n, b) as r from a union all select (n, b) from q) x group by r order by r;
+select (id, s) from a where id < 9 union select (id, s) from b where id < 9 order by 1;
+select max(c) from (select count(*) as c, (n, b) as r from a group by 2) x;
+select id from a where (n, b) in (select n, b from q) order by id;
+select id from a where (n, id) in ((1, 2), (3, 4), (-3, 11)) or (k, id) = any (select (k, id) from b) order by id;
+select rank() over (order by (n, b), id) as r, id from a order by 1, 2 limit 6;
 select 1 from (select distinct 1 as c from a) s;
 with t as materialized (select distinct 1 as c from c) select 1 from t;
 select count(*) from (select distinct g, z from c) s;
