@@ -70,6 +70,8 @@ func (p *Plan) String() string {
 		b.WriteString(w.String())
 	case *Copy:
 		w.print(&b)
+	case *Locked:
+		w.print(&b)
 	case *Postponed, nil:
 	}
 	if p.Fires != nil {

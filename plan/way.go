@@ -1,6 +1,6 @@
 package plan
 
-// Way is how a text is carried out that no shard can run alone. Its types are Gather, Write, Copy
+// Way is how a text is carried out that no shard can run alone. Its types are Gather, Write, Copy, Locked
 // and Postponed. A plan has one way at most.
 type Way interface {
 	way() // tells the types of the sum

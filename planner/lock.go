@@ -4,10 +4,12 @@ import (
 	"slices"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/datum"
 )
 
-// A query that locks rows runs whole inside each shard, or not at all: it locks what it reads
-// there. With LIMIT, the proxy makes sure that no shard locks rows that are not among the first:
+// A query that locks rows runs whole inside each shard, where it locks what it reads, or in steps
+// (lock_apart.go). With LIMIT, the proxy makes sure that no shard locks rows that are not among the first:
 // see plan.Gather.Peek.
 
 // lockable reports whether each row that is to be locked is on one shard, and LIMIT is a number.
@@ -69,4 +71,24 @@ func standsIn(sel *pg.SelectStmt, rv *pg.RangeVar) bool {
 // volatileKeys reports whether the query, run again, may have another order.
 func (w *wholePiece) volatileKeys() bool {
 	return slices.ContainsFunc(w.keys, func(k sortKey) bool { return w.volatileIn(k.expr) })
+}
+
+// looselyOrdered reports whether a key of the order is known to be a text whose order only PostgreSQL knows.
+func (w *wholePiece) looselyOrdered() bool {
+	return slices.ContainsFunc(w.keys, func(k sortKey) bool {
+		l := w.block.level
+		if l == nil {
+			return false
+		}
+		c := l.column(k.expr)
+		return c != nil && c.stored != nil && !c.stored.Bytewise && collatable[datum.Type(c.stored.Base)]
+	})
+}
+
+// collatable are the types that are ordered by a collation.
+var collatable = map[datum.Type]bool{datum.Text: true, datum.Varchar: true, datum.Bpchar: true}
+
+// orderedByRows reports whether a key of the order is a row without a type of its own, which weft can neither compare nor carry.
+func (w *wholePiece) orderedByRows() bool {
+	return slices.ContainsFunc(w.keys, func(k sortKey) bool { return k.expr.GetRowExpr() != nil })
 }

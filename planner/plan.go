@@ -375,7 +375,7 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		if changesInWith(n.SelectStmt.WithClause) {
 			return a.writes().withSteps(&pg.Node{Node: n}, func(l *level) { l.query(n.SelectStmt) })
 		}
-		return a.gatherer().selected(&pg.Node{Node: n})
+		return a.commands().lockApart(n.SelectStmt, a.gatherer().selected(&pg.Node{Node: n}))
 	case *pg.Node_InsertStmt:
 		return a.writes().inserts(n.InsertStmt)
 	case *pg.Node_UpdateStmt:

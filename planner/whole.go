@@ -118,7 +118,7 @@ func (ga gatherer) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 		w := &wholePiece{a: ga.a, sel: sel, block: b, distinct: distinct, number: piece}
 		if r := w.reduce(); r != nil {
 			r.why = []string{"it runs whole inside each shard"}
-			if len(sel.LockingClause) > 0 && r.piece.LimitCount != nil && (r.native == nil || w.volatileKeys()) {
+			if len(sel.LockingClause) > 0 && (r.piece.LimitCount != nil && (r.native == nil || w.volatileKeys() || w.looselyOrdered()) || w.orderedByRows()) {
 				return nil, "which rows are locked"
 			}
 			if distinct {

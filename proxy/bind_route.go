@@ -260,6 +260,9 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 			pl.plan = nil
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
+		if pl.plan.Locked() != nil {
+			return true, ps.s.util.programs.bind(portal, pl, *tail)
+		}
 		return true, ps.s.gather.bindGather(portal, name, f, pl, *tail, r.args.Generated)
 	case takeAnswer:
 		return true, ps.s.route.outset.bindRidden(portal, d.lane)

@@ -80,6 +80,8 @@ func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.
 		if p.Explain == nil {
 			return ga.s.write.writeQuery(r, p, text, f, n)
 		}
+	case *plan.Locked:
+		return ga.s.util.programs.query(p, text, n)
 	case *plan.Gather, *plan.Postponed, nil:
 	}
 	return ga.answerGather(r, p, text, f, n, nil)
@@ -133,7 +135,7 @@ func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*p
 		return nil, err
 	}
 	if p.IsPostponed() {
-		if g := ga.s.srv.memory.plans.Gathered(env, &r.scan, text, oids); g.Gather() != nil || g.Write() != nil || !again {
+		if g := ga.s.srv.memory.plans.Gathered(env, &r.scan, text, oids); g.Gather() != nil || g.Write() != nil || g.Locked() != nil || !again {
 			p, again = g, false
 		}
 	}
@@ -141,7 +143,7 @@ func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*p
 		p = ga.s.srv.memory.plans.Timed(env, &r.scan, text, oids)
 	}
 	switch p.Across.(type) {
-	case *plan.Gather, *plan.Write:
+	case *plan.Gather, *plan.Write, *plan.Locked:
 		return p, nil
 	case *plan.Copy, *plan.Postponed, nil:
 	}

@@ -283,6 +283,7 @@ func isKnown(p *plan.Plan) bool {
 		return w.Known.Load() != nil
 	case *plan.Copy:
 		return true // a server checks COPY when it is executed
+	case *plan.Locked: // its text is described each time
 	case *plan.Postponed, nil: // gatheredPlan has planned a way
 	}
 	return false

@@ -301,7 +301,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 			ps.s.pipe.ops.push(op{kind: opLocal, frame: lp.ridden.Description})
 			return true, nil
 		}
-		if lp.program != nil && lp.program.plan.Described {
+		if lp.program != nil && (lp.program.plan.Described || lp.program.plan.Locked() != nil) {
 			return true, ps.s.util.programs.describe(lp.program)
 		}
 		pl = lp.plan

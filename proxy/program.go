@@ -77,10 +77,10 @@ func (pr *programs) apart(run func() (failed, err error)) (failed, err error) {
 // mayRun refuses to run a program whose texts would be misread.
 func (pr *programs) mayRun() error {
 	if enc := pr.s.out.encoding; enc != "UTF8" || pr.s.record.oddEncoding {
-		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL, and EXECUTE with expressions, over sharded tables only if client_encoding is UTF8").WithHint("SET client_encoding = 'UTF8'.")
+		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL, and statements of several steps, over sharded tables only if client_encoding is UTF8").WithHint("SET client_encoding = 'UTF8'.")
 	}
 	if pr.s.record.oldStrings {
-		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL, and EXECUTE with expressions, over sharded tables only if standard_conforming_strings is on").
+		return pgerr.New(pgerr.FeatureNotSupported, "weft runs PL/pgSQL, and statements of several steps, over sharded tables only if standard_conforming_strings is on").
 			WithHint("SET standard_conforming_strings = on.")
 	}
 	return pr.s.record.learnOptions()

@@ -85,9 +85,12 @@ func (pr *programs) tell(r *routine.Result) {
 func (pr *programs) run(b *boundProgram, free bool) (result *routine.Result, failed, err error) {
 	free = (free || pr.room.MayEnd() && isCall(b.text)) && (!b.plan.Described || isCall(b.text))
 	failed, err = pr.inside(free, func(ctx context.Context, r *routine.Run) (err error) {
-		if b.plan.Described {
+		switch l := b.plan.Locked(); {
+		case l != nil:
+			result, err = r.Lock(ctx, l, b.request())
+		case b.plan.Described:
 			result, err = r.Call(ctx, b.request())
-		} else {
+		default:
 			result, err = r.Do(ctx, b.text)
 		}
 		return err

@@ -5,13 +5,18 @@
 @setup
 create table jobs (id int primary key, queue text not null default 'a', priority int, due timestamptz, words text collate "C", state text default 'new');
 create table steps (job_id int, n int, what text, primary key (job_id, n));
+create table tenants (id int primary key, name text not null, busy int default 0);
+create table places (id int primary key, name text);
 
 @weft
 select weft.shard_table('jobs', 'id');
 select weft.shard_table('steps', 'job_id');
+select weft.shard_table('tenants', 'id');
 
 @data
-truncate jobs, steps;
+truncate jobs, steps, tenants, places;
+insert into tenants (id, name) values (0, 'zebra'), (1, 'Apple'), (2, 'apple'), (3, 'b-b'), (4, 'bb');
+insert into places values (1, 'one'), (2, 'two'), (3, 'three');
 insert into jobs (id, priority, due, words) select i, i % 5, timestamptz '2026-01-01' + i * interval '1 h', chr(122 - i) from generate_series(1, 20) i;
 insert into steps select i, n, 'step ' || n from generate_series(1, 20) i, generate_series(1, 2) n;
 
@@ -227,6 +232,110 @@ begin read only;
 select id from jobs order by id limit 1 for update;
 @route
 rollback;
+
+# Joins that no shard can answer: a row that is returned is locked, and no other.
+@route
+begin;
+select j.id, t.name from jobs j join tenants t on t.id = j.priority order by j.id limit 3 for update of j;
+@conn b
+select id from jobs order by id for update skip locked;
+select id from tenants order by id for update nowait;
+select j.id, t.name from jobs j join tenants t on t.id = j.priority order by j.id limit 3 for update of j skip locked;
+begin;
+select j.id, t.name from jobs j join tenants t on t.id = j.priority order by j.id limit $1 for update of j skip locked;
+  -- int8:4
+@conn c
+select id from jobs order by id for update skip locked;
+select j.id from jobs j, tenants t where t.id = j.priority and t.name = 'apple' order by j.id desc limit 1 for no key update of j skip locked;
+@conn b
+rollback;
+@error
+select j.id, t.name from jobs j join tenants t on t.id = j.priority order by j.id limit 3 for update of j nowait;
+@route
+@conn
+rollback;
+# Both tables; some of them passed over, others waited for; all rows that match.
+begin;
+select j.id, t.id from jobs j join tenants t on t.id = j.priority where j.id < 4 order by 1 for update;
+@conn b
+select id from jobs order by id for key share skip locked;
+select id from tenants order by id for key share skip locked;
+select j.id, t.id as t from jobs j join tenants t on t.id = j.priority order by 1 limit 2 for update skip locked;
+select j.id, t.id as t from jobs j join tenants t on t.id = j.priority order by 1 limit 2 for update of j skip locked for key share of t skip locked;
+select j.id, t.id as t from jobs j join tenants t on t.id = j.priority where t.id not in (1, 2, 3) order by 1 limit 2 for update of t nowait for share of j skip locked;
+@conn
+rollback;
+begin;
+select j.id, t.id as t, j.due, j.words from jobs j left join tenants t on t.id = j.priority + 1 where j.id > $1 order by j.id limit 3 for share of j;
+  -- int4:2
+select t.id, s.n from tenants t join steps s on s.n = t.id order by t.id, s.job_id limit 5 for update of t;
+@conn b
+select id from jobs order by id for update skip locked;
+select id from jobs order by id for share nowait;
+select id from tenants order by id for update skip locked;
+select job_id, n from steps order by 1, 2 for update nowait;
+@conn
+commit;
+# Reference tables are locked on the home shard, home tables there too.
+begin;
+select j.id, p.name from jobs j join products p on p.id = j.priority order by j.id limit 2 for update;
+select j.id, p.name from jobs j join places p on p.id = j.id order by j.id limit 2 for update of p;
+@conn b
+select id from products order by id for update skip locked;
+select id from places order by id for update skip locked;
+select id from jobs order by id for update skip locked;
+select j.id, p.name from jobs j join products p on p.id = j.priority order by j.id limit 2 for update skip locked;
+select j.id, p.name from jobs j join places p on p.id = j.id order by j.id limit 2 for update skip locked;
+@conn
+rollback;
+# An order that only PostgreSQL knows.
+begin;
+select id, name from tenants order by name, id limit 2 for update;
+select row(id, queue) from jobs where id < 4 order by 1 for update;
+@conn b
+select id from tenants order by id for update skip locked;
+select id, name from tenants order by name desc, id limit 2 for update skip locked;
+select id from jobs order by id for update skip locked;
+@conn
+rollback;
+# Nothing to lock; writes of rows that were locked; what the transaction itself has written.
+begin;
+select j.id from jobs j join tenants t on t.id = j.priority where t.name = 'nobody' for update;
+insert into tenants (id, name) values (9, 'new');
+update jobs set priority = 9 where id = 7;
+select j.id, t.name from jobs j join tenants t on t.id = j.priority where t.id = 9 for update;
+update tenants set busy = busy + 1 where id = 9;
+select j.id, t.name, t.busy from jobs j join tenants t on t.id = j.priority where t.id = 9 for update of t;
+rollback;
+begin isolation level repeatable read;
+select id from tenants where id = 1;
+@conn b
+update tenants set busy = 5 where id = 3;
+@conn
+select j.id, t.id from jobs j join tenants t on t.id = j.priority where t.id = 1 order by 1 limit 2 for update;
+@error
+select j.id, t.id from jobs j join tenants t on t.id = j.priority where t.id = 3 order by 1 limit 2 for update;
+@route
+rollback;
+with names as (select id, name from tenants) select j.id, n.name from jobs j join names n on n.id = j.priority order by 1 limit 3 for update;
+select j.id, n.c from jobs j join (select n, count(*) as c from steps group by n) n on n.n = j.priority order by 1 limit 3 for update of j;
+select 1 from jobs j join tenants t on t.id = j.priority limit 0 for update;
+begin read only;
+@error
+select j.id from jobs j join tenants t on t.id = j.priority for update;
+@route
+rollback;
+@error
+select j.id from jobs j join tenants t on t.id = j.priority for update of nosuch;
+select 1 / (j.id - 1) from jobs j join tenants t on t.id = j.priority order by j.id for update;
+@maybe
+select count(*) from jobs j join tenants t on t.id = j.priority for update;
+select j.id, t.id from jobs j left join tenants t on t.id = j.priority + 1 for update;
+select j.id from jobs j join tenants t on t.id = j.priority order by j.id limit 3 offset 2 for update;
+select j.id, random() < 2 from jobs j join tenants t on t.id = j.priority order by j.id limit 3 for update;
+select j.id from jobs j join tenants t on t.id = j.priority order by j.id fetch first 3 rows with ties for update of j;
+select (select count(*) from tenants), id from jobs order by id limit 2 for update;
+select id from jobs where priority in (select id from tenants) order by id limit 2 for update;
 
 @maybe
 select id from jobs order by id limit -1 for update;
