@@ -16,9 +16,10 @@ import (
 //
 //   - a function that touches sharded tables, or runs SQL that cannot be looked
 //     into: it would see one shard (called)
-//   - ctid, xmin, tableoid and the other system columns of a sharded or reference
-//     table: they are each shard's own
-//   - FOR UPDATE and the like, unless the query runs whole inside each shard
+//   - ctid, xmin and the other system columns of a sharded or reference table, but for
+//     tableoid: they are each shard's own
+//   - FOR UPDATE and the like, unless the query runs whole inside each shard or in
+//     steps (lock_apart.go)
 //   - a view that has to be taken apart, but is a security barrier, or reads
 //     tables with row-level security as its owner
 //   - a whole row of a temporary table; beside *, one of a table on the nullable

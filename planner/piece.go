@@ -121,14 +121,26 @@ func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, 
 		p.Types, p.Collations = append(p.Types, typ), append(p.Collations, coll)
 	}
 	for _, name := range x.system {
-		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
-		p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
+		n, typ := nameNode(name), ""
+		if name == tableOID && x.table != nil {
+			n, typ = tableName(n), "pg_catalog.regclass::pg_catalog.oid"
+		}
+		sel.TargetList = append(sel.TargetList, targetOf(n, name))
+		p.Types, p.Collations = append(p.Types, typ), append(p.Collations, "")
 	}
 	if x.marked {
 		sel.TargetList = append(sel.TargetList, targetOf(constantTrue(), rowMark))
 		p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
 	}
 	r.atLeastOne(sel, p)
+}
+
+// tableName returns the name of the table with an OID, with its schema: tables have the same names on all shards, and not the
+// same OIDs.
+func tableName(oid *pg.Node) *pg.Node {
+	const classes = 1259 // pg_class
+	object := builtin("pg_identify_object", cast(intNode(classes), "oid"), oid, intNode(0))
+	return &pg.Node{Node: &pg.Node_AIndirection{AIndirection: &pg.A_Indirection{Arg: object, Indirection: []*pg.Node{pg.MakeStrNode("identity")}}}}
 }
 
 // atLeastOne gives the piece a column if it has none: rows count even if none of their columns is

@@ -259,8 +259,13 @@ func (x *appearance) columnNames() []string {
 	return out
 }
 
+// tableOID is the system column that says which table a row is in.
+const tableOID = "tableoid"
+
+// systemColumn notes that a query names a system column. That of a table on several shards is each shard's own, but for its OID,
+// which becomes the home shard's when it is carried as a name.
 func (n *notes) systemColumn(x *appearance, name string) {
-	if x.table != nil {
+	if x.table != nil && (name != tableOID || !x.known()) {
 		n.system = name
 		return
 	}

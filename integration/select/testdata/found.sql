@@ -1,6 +1,14 @@
 # What the generator found, made smaller. Each was answered wrongly once.
 @route
 # DISTINCT inside ran in each shard by itself.
+# The table that a row is in has another OID on each shard.
+select tableoid::regclass::text as t, id from m order by id limit 20;
+select tableoid::regclass::text as t, count(*) from m group by 1 order by 1;
+select a.tableoid::regclass::text as t, c.tableoid::regclass::text as u, count(*) from a left join c on a.id = c.id + 5 group by 1, 2 order by 3;
+select tableoid = 'a'::regclass as same, count(*) from a group by 1;
+select k from a where tableoid = 'c'::regclass;
+select t.tableoid::regclass::text as t, count(*) from (select tableoid from a union all select tableoid from r union all select tableoid from h) t group by 1 order by 1;
+select p.relname, count(*) from m join pg_class p on p.oid = m.tableoid group by 1 order by 1;
 # Rows without a type of their own, which cannot be carried.
 select distinct (n, b) from a;
 select distinct (n, b) from a order by (n, b) limit 4;
