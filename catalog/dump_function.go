@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
 
 	"weft/parser"
 )
@@ -53,8 +55,83 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 		// stays in sources does no harm.
 		d.sources = slices.DeleteFunc(d.sources, func(o *source) bool { return o.function.Name == n && o.body == src.body && !src.parsed })
 	}
+	if src.language == "sql" && f.Kind == 'f' {
+		f.SQL = d.sqlFunction(s, src.body)
+	}
 	d.sources = append(d.sources, src)
 	return nil
+}
+
+// sqlFunction returns the definition of a function in SQL, or nil if it has types that are not known.
+func (d *dump) sqlFunction(s *pg_query.CreateFunctionStmt, body string) *SQLFunction {
+	out := &SQLFunction{Body: body, Public: true}
+	head := proto.Clone(s).(*pg_query.CreateFunctionStmt)
+	head.SqlBody = nil
+	head.Options = slices.DeleteFunc(head.Options, func(o *pg_query.Node) bool { return o.GetDefElem().GetDefname() != "language" })
+	if len(head.Options) == 0 {
+		head.Options = []*pg_query.Node{pg_query.MakeSimpleDefElemNode("language", pg_query.MakeStrNode("sql"), -1)}
+	}
+	if head.ReturnType == nil { // OUT parameters alone
+		head.ReturnType = &pg_query.TypeName{Names: []*pg_query.Node{pg_query.MakeStrNode("record")}, Typemod: -1}
+	}
+	for _, p := range head.Parameters {
+		oid, ok := d.spelled(p.GetFunctionParameter().ArgType)
+		if !ok {
+			return nil
+		}
+		out.Types = append(out.Types, oid)
+	}
+	ok := false
+	if out.Result, ok = d.spelled(head.ReturnType); !ok {
+		return nil
+	}
+	for _, o := range s.Options {
+		e := o.GetDefElem()
+		switch e.GetDefname() {
+		case "strict":
+			out.Strict = e.GetArg().GetBoolean().GetBoolval()
+		case "security":
+			out.Definer = e.GetArg().GetBoolean().GetBoolval()
+		case "set":
+			out.Settings = append(out.Settings, e.GetArg().GetVariableSetStmt().GetName()+"=\"")
+		}
+	}
+	sql, err := parser.Deparse(&pg_query.Node{Node: &pg_query.Node_CreateFunctionStmt{CreateFunctionStmt: head}})
+	if err != nil {
+		return nil
+	}
+	if out.Head = sql; s.SqlBody != nil {
+		out.Standard = true
+		whole := proto.Clone(head).(*pg_query.CreateFunctionStmt)
+		whole.SqlBody = s.SqlBody
+		sql, err := parser.Deparse(&pg_query.Node{Node: &pg_query.Node_CreateFunctionStmt{CreateFunctionStmt: whole}})
+		if err != nil || !strings.HasPrefix(sql, out.Head) {
+			return nil
+		}
+		out.Body = sql[len(out.Head):]
+	}
+	return out
+}
+
+// spelled gives the name of a type its schema, and returns its OID.
+func (d *dump) spelled(t *pg_query.TypeName) (oid uint32, ok bool) {
+	const someOID = 1<<32 - 1
+	n := nameOf(t.GetNames())
+	if r := d.find(n); r != nil && len(t.GetArrayBounds()) == 0 {
+		t.Names = []*pg_query.Node{pg_query.MakeStrNode(r.Schema), pg_query.MakeStrNode(r.Name.Name)}
+		return someOID, true
+	}
+	if n.Name == "record" || n.Name == "void" {
+		return 0, true
+	}
+	ref, err := d.resolve(t)
+	if err != nil {
+		return 0, false
+	}
+	if u := d.findType(n); u != nil {
+		t.Names = []*pg_query.Node{pg_query.MakeStrNode(u.name.Schema), pg_query.MakeStrNode(u.name.Name)}
+	}
+	return ref.oid, true
 }
 
 // readTree notes the relations and functions that a parsed body, or the default of

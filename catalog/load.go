@@ -100,7 +100,7 @@ type domainColumn struct {
 // widths is how many columns the rows of each kind have. A row's kind is the letter
 // in its first column.
 var widths = map[string]int{
-	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "n": 9, "k": 7, "t": 12, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
+	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "n": 9, "k": 7, "t": 12, "s": 4, "p": 3, "u": 3, "v": 4, "f": 19, "x": 3, "d": 8, "g": 8, "q": 10, "e": 2, "l": 4,
 }
 
 // row takes in one row of query.
@@ -201,8 +201,29 @@ func (l *loader) function(r []string) {
 	if s.language == "plpgsql" {
 		s.create = createText(r[6], r[10], r[11], r[7])
 	}
+	if s.language == "sql" && r[6] == "f" {
+		s.function.SQL = &SQLFunction{
+			Head: "CREATE FUNCTION f(" + r[10] + ") RETURNS " + r[11] + " LANGUAGE sql", Body: r[7], Strict: r[12] == "t", Definer: r[13] == "t",
+			Public: r[15] == "t", Result: oidOf(r[17]),
+		}
+		if s.parsed {
+			s.function.SQL.Body, s.function.SQL.Standard = r[18], true
+		}
+		if r[14] != "" {
+			s.function.SQL.Settings = strings.Split(r[14], "\x01")
+		}
+		for _, oid := range strings.Fields(r[16]) {
+			s.function.SQL.Types = append(s.function.SQL.Types, oidOf(oid))
+		}
+	}
 	l.functions[r[1]] = s
 	l.sources = append(l.sources, s)
+}
+
+// oidOf reads an OID, or 0.
+func oidOf(s string) uint32 {
+	n, _ := strconv.ParseUint(s, 10, 32)
+	return uint32(n)
 }
 
 // readBuiltins reads the built-in functions of a server whose version is not

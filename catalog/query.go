@@ -88,11 +88,17 @@ CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d
 WHERE w.rulename = '_RETURN' AND w.oid >= 16384`,
 
 	// A function.
-	`SELECT 'f', p.oid, p.pronamespace, p.proname, p.provolatile, l.lanname, p.prokind, p.prosrc, p.prosqlbody IS NOT NULL, p.proretset,
- CASE WHEN l.lanname = 'plpgsql' THEN (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', CASE p.proargmodes[a.i] WHEN 'o' THEN 'OUT' WHEN 't' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 'v' THEN 'VARIADIC' ELSE 'IN' END,
-  pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL)), ', ' ORDER BY a.i)
+	busy + `SELECT 'f', p.oid, p.pronamespace, p.proname, p.provolatile, l.lanname, p.prokind, p.prosrc, p.prosqlbody IS NOT NULL, p.proretset,
+ CASE WHEN l.lanname IN ('plpgsql', 'sql') THEN (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', CASE p.proargmodes[a.i] WHEN 'o' THEN 'OUT' WHEN 't' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 'v' THEN 'VARIADIC' ELSE 'IN' END,
+  pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL),
+  CASE WHEN l.lanname = 'sql' AND p.pronargdefaults > 0 THEN 'DEFAULT ' || pg_catalog.pg_get_function_arg_default(p.oid, a.i::integer) END), ', ' ORDER BY a.i)
   FROM pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(t, i)) END,
- CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL)
+ CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL),
+ p.proisstrict, p.prosecdef, pg_catalog.array_to_string(p.proconfig, pg_catalog.chr(1)),
+ p.proacl IS NULL OR EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) e WHERE e.grantee = 0 AND e.privilege_type = 'EXECUTE'),
+ pg_catalog.array_to_string(coalesce(p.proallargtypes, p.proargtypes::oid[]), ' '), p.prorettype,
+ CASE WHEN p.prosqlbody IS NOT NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+  WHERE d.classid = 1255 AND d.objid = p.oid AND d.refclassid = 1259 AND d.refobjid IN (SELECT busy.oid FROM busy)) THEN pg_catalog.pg_get_function_sqlbody(p.oid) END
 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE p.oid >= 16384`,
 
 	// An extension.

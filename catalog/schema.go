@@ -291,6 +291,8 @@ type Function struct {
 	Opaque bool
 	// Reach is all that may happen when the function runs.
 	Reach Reach
+	// SQL is the definition of a function in SQL. Nil for other languages, and for procedures.
+	SQL *SQLFunction
 }
 
 // Relation returns the relation of exactly that name, or nil.

@@ -26,9 +26,10 @@ type analysis struct {
 	when   gathering
 	// probe is what a look at one block of a statement notes. Nil in the analysis of a whole
 	// statement.
-	probe  *probe
-	view   viewing
-	insert insertion
+	probe   *probe
+	view    viewing
+	insert  insertion
+	inlined inlining
 
 	// What has been found.
 

@@ -141,18 +141,38 @@ func (pr predicates) equality(left, right *pg.Node) []fact {
 		}
 		return out
 	}
-	a, b := pr.l.column(left), pr.l.column(right)
+	a, plainA := pr.operand(left)
+	b, plainB := pr.operand(right)
 	switch {
 	case a != nil && b != nil:
 		if a.class() != 0 && a.class() == b.class() {
 			return []fact{{left: a, right: b}}
 		}
-	case a != nil:
+	case a != nil && plainA:
 		return pr.constantFact(a, right)
-	case b != nil:
+	case b != nil && plainB:
 		return pr.constantFact(b, left)
 	}
 	return nil
+}
+
+// operand returns the column that a side of an equality is, also through a cast that keeps its value or fails. same is not set
+// if the cast is to another type than the column's.
+func (pr predicates) operand(n *pg.Node) (c *column, same bool) {
+	cast := n.GetTypeCast()
+	if cast == nil {
+		return pr.l.column(n), true
+	}
+	c = pr.l.column(cast.Arg)
+	t := pr.typeName(cast.TypeName)
+	switch {
+	case c == nil || t == 0:
+	case c.declared == t && t != datum.Bpchar:
+		return c, true
+	case class(t) == c.class() && (class(t) == datum.Int8 || class(t) == datum.Text && t != datum.Bpchar && c.typ != datum.Bpchar):
+		return c, false
+	}
+	return nil, false
 }
 
 func (pr predicates) constantFact(c *column, n *pg.Node) []fact {

@@ -36,7 +36,7 @@ func (pr predicates) literal(c *pg.A_Const) (plan.Source, bool) {
 	if c.Isnull {
 		return plan.Source{Kind: plan.Null}, true
 	}
-	if pr.l.a.text.stored {
+	if pr.l.a.text.stored || c.Location == embedded {
 		return storedConstant(c)
 	}
 	if c.GetBoolval() != nil || c.GetBsval() != nil {

@@ -63,6 +63,7 @@ func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
 		return
 	}
 	defer ga.holds()
+	defer ga.asksFirst()
 	ga.a.timed = ga.a.clock().tells(stmt)
 	ga.cut(stmt, r)
 	if g := ga.a.out.Gather(); g != nil && makesRows(stmt) {
@@ -89,6 +90,16 @@ func (ga gatherer) cut(stmt *pg.Node, r plan.Route) {
 		ga.a.out.Gather().Otherwise = rest.gather
 	default:
 		ga.a.out.Across = rest.gather
+	}
+}
+
+// asksFirst has the home shard asked whether the client may call functions that stand no more in the texts for the shards.
+func (ga gatherer) asksFirst() {
+	if ga.a.inlined.private == "" {
+		return
+	}
+	for g := ga.a.out.Gather(); g != nil; g = g.Otherwise {
+		g.Probe = true
 	}
 }
 

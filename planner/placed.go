@@ -83,7 +83,7 @@ func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 // onlyThere refuses to gather from several shards a statement that calls a declared function.
 func (cm commands) onlyThere() *pgerr.Error {
 	if cm.a.touched.placed == "" {
-		return nil
+		return cm.a.oneShard()
 	}
 	return cannot("Give the argument as a constant or a parameter, and read only rows of the same key beside it.",
 		"function %q runs on the shard of its argument, and this statement needs others as well", cm.a.touched.placed)

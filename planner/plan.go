@@ -115,6 +115,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		if !confined(raw.Stmt) {
 			env.asked.noteAny()
 		}
+		a.inline(raw.Stmt)
 		r := a.commands().kept(a.statement(raw.Stmt))
 		if a.refused() {
 			break

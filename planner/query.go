@@ -160,8 +160,8 @@ func (l *level) outputs(sel *pg.SelectStmt, how shape) (cols []output, opaque bo
 // outputColumn returns the column that an expression of the target list is, or a new column with
 // what is known of its value.
 func (l *level) outputColumn(t *pg.ResTarget) *column {
-	if c := l.column(t.Val); c != nil {
-		return c
+	if c, same := l.predicates().operand(t.Val); c != nil && same {
+		return c // a cast to the column's own type does nothing
 	}
 	c := &column{name: outputName(t)}
 	if src, ok := l.predicates().constant(t.Val); ok && src.Kind != plan.Null {

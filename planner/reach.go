@@ -166,7 +166,7 @@ func (re reach) called() (homely string) {
 			re.a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
 				"%s changes what all shards have, and runs on one shard here", functionName(f))
 		case r.sharded != "":
-			re.a.unsupported(placeHint(f), "%s touches sharded table %q", functionName(f), r.sharded)
+			re.a.unsupported(re.a.inlined.hint(f)+placeHint(f), "%s touches sharded table %q", functionName(f), r.sharded)
 		case r.copied != "":
 			re.a.unsupported("A function runs on one shard. Write the table in a statement of its own, or call the function alone: SELECT "+f.Name.Name+"(…).",
 				"%s may write reference table %q, and would change one copy of it", functionName(f), r.copied)

@@ -38,6 +38,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		}
 		return true
 	})
+	l.a.inlineView(tree.Statements[0].Stmt)
 	outer := l.a.text
 	l.a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
 	l.a.view.depth++
