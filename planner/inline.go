@@ -168,7 +168,11 @@ func (in *inliner) number(sel *pg.SelectStmt) {
 			continue
 		}
 		for i, t := range sel.TargetList {
-			if v := t.GetResTarget().GetVal(); v != nil && proto.Equal(normal(v), normal(n)) {
+			v := t.GetResTarget().GetVal()
+			if v == nil || isStar(v) || isFieldStar(v) {
+				break // it stands for several columns
+			}
+			if proto.Equal(normal(v), normal(n)) {
 				n.Node = intNode(i + 1).Node
 				break
 			}

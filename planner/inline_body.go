@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"weft/catalog"
+	"weft/datum"
 	"weft/parser"
 	"weft/plan"
 )
@@ -30,6 +31,19 @@ type functionBody struct {
 	// outside is set if an argument names what is around the call.
 	outside bool
 	inlined inlining
+	// collated is set if something in the query may have a collation of its own.
+	collated bool
+}
+
+// collatable reports whether values of a type may have a collation.
+func collatable(oid uint32) bool {
+	const firstUserOID = 16384
+	return oid >= firstUserOID || slices.Contains([]datum.Type{datum.Text, datum.Varchar, datum.Bpchar, arrays[datum.Text], arrays[datum.Varchar], arrays[datum.Bpchar]}, datum.Type(oid))
+}
+
+// hasCollation reports whether a column of a relation has another collation than the database.
+func hasCollation(rel *catalog.Relation) bool {
+	return slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return c.Collation.Name != "" })
 }
 
 // body reads the body of a function, and prepares it: tables have their schemas, calls in it are replaced, and constants are
@@ -45,7 +59,7 @@ func (in *inliner) body(f *catalog.Function, ins []parameter) (*functionBody, st
 	} else if path, ok = settingPath(d.Settings, path); !ok {
 		return nil, "its search_path depends on who calls it"
 	}
-	sel, why := readFunction(d)
+	sel, why := readFunction(d, in.a.env.Options)
 	if sel == nil {
 		return nil, why
 	}
@@ -62,10 +76,6 @@ func (in *inliner) body(f *catalog.Function, ins []parameter) (*functionBody, st
 	if protected && (d.Definer || in.stored) {
 		return nil, "it reads a table with row-level security with the rights of another role"
 	}
-	b.see(in, node)
-	if why := b.parameters(f, ins, node); why != "" {
-		return nil, why
-	}
 	if n := nameList(plainResult(d)); len(n) == 2 {
 		if rel := in.a.env.Schema.Relation(catalog.Name{Schema: n[0], Name: n[1]}); rel != nil {
 			if rel.Kind == catalog.Composite || d.Result < 16384 {
@@ -73,6 +83,10 @@ func (in *inliner) body(f *catalog.Function, ins []parameter) (*functionBody, st
 			}
 			b.rowOf = rel
 		}
+	}
+	b.see(in, node)
+	if why := b.parameters(f, ins, node); why != "" {
+		return nil, why
 	}
 	// The calls in the body are replaced as if the body were the client's text.
 	inner := &inliner{root: node, a: &analysis{env: in.a.env, client: in.a.client, text: in.a.client, out: &plan.Plan{}, params: &params{}}, path: path, around: append(slices.Clone(in.around), f), stored: in.stored}
@@ -98,9 +112,9 @@ func plainResult(d *catalog.SQLFunction) []*pg.Node {
 }
 
 // readFunction parses the body of a function that is one query.
-func readFunction(d *catalog.SQLFunction) (*pg.SelectStmt, string) {
+func readFunction(d *catalog.SQLFunction, options parser.Options) (*pg.SelectStmt, string) {
 	if !d.Standard {
-		tree, err := parser.ParseTree(d.Body, parser.Options{})
+		tree, err := parser.ParseTree(d.Body, options)
 		if err != nil {
 			return nil, "its body cannot be read"
 		}
@@ -243,6 +257,7 @@ func (b *functionBody) see(in *inliner, node *pg.Node) {
 		case *pg.RangeVar:
 			add(m.Relname)
 			if rel := in.a.env.Schema.Relation(catalog.Name{Schema: m.Schemaname, Name: m.Relname}); rel != nil {
+				b.collated = b.collated || hasCollation(rel)
 				if len(rel.Columns) == 0 {
 					add("*")
 				}
@@ -250,6 +265,8 @@ func (b *functionBody) see(in *inliner, node *pg.Node) {
 					add(rel.Columns[i].Name)
 				}
 			}
+		case *pg.CollateClause:
+			b.collated = true
 		case *pg.RangeFunction, *pg.RangeTableFunc:
 			add("*")
 		case *pg.Alias:

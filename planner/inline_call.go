@@ -46,6 +46,10 @@ func (in *inliner) call(f *pg.FuncCall) *inlineCall {
 		in.leave(name, why)
 		return nil
 	}
+	if c.body.collated && c.body.rowOf == nil && c.returnsText() {
+		in.leave(name, "its query has strings with a collation of their own, and it returns strings")
+		return nil
+	}
 	for _, arg := range c.args {
 		in.tree(arg)
 	}
@@ -66,6 +70,8 @@ func (in *inliner) resolve(f *pg.FuncCall, users []*catalog.Function, bare bool)
 		return nil, "it is called with VARIADIC"
 	case bare && in.a.env.Schema.Builtin(lastName(f.Funcname)).Known:
 		return nil, "a built-in function has its name: write the schema"
+	case len(in.a.client.path) > 0 && in.a.client.path[0] != "pg_catalog":
+		return nil, "pg_catalog is behind other schemas in search_path"
 	case in.a.inlined.count >= maxInlines:
 		return nil, "there are too many calls in one statement"
 	}
@@ -105,12 +111,58 @@ func (in *inliner) resolve(f *pg.FuncCall, users []*catalog.Function, bare bool)
 			found.args[i] = castAs(p, proto.Clone(t).(*pg.TypeName))
 		}
 	}
-	for _, arg := range found.args {
+	strings := 0
+	for _, p := range found.ins {
+		if collatable(p.oid) {
+			strings++
+		}
+	}
+	for i, arg := range found.args {
 		if why := in.unsuited(arg); why != "" {
 			return nil, why
 		}
+		if collatable(found.ins[i].oid) && !constantArgument(arg) && (found.returnsText() || strings > 1) && in.collations() {
+			return nil, "its result, or another argument, has the collation of an argument"
+		}
+	}
+	if oid := found.function.SQL.Result; !found.function.SetReturning && oid >= 16384 && !in.enum(oid) {
+		return nil, "its result is of a type that is neither built in nor an enum"
 	}
 	return found, ""
+}
+
+// returnsText reports whether the result of a function has values with a collation.
+func (c *inlineCall) returnsText() bool {
+	if len(c.outs) == 0 {
+		return collatable(c.function.SQL.Result)
+	}
+	return slices.ContainsFunc(c.outs, func(p parameter) bool { return collatable(p.oid) })
+}
+
+// collations reports whether something in the schema or in the statement has another collation than the database.
+func (in *inliner) collations() bool {
+	for rel := range in.a.env.Schema.Relations() {
+		if !rel.System() && hasCollation(rel) {
+			return true
+		}
+	}
+	found := false
+	parser.Walk(in.root, func(m any) bool {
+		_, is := m.(*pg.CollateClause)
+		found = found || is
+		return !found
+	})
+	return found
+}
+
+// enum reports whether a type is an enum that some column has.
+func (in *inliner) enum(oid uint32) bool {
+	for rel := range in.a.env.Schema.Relations() {
+		if slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return c.Enum && c.Type == oid && c.Base == oid }) {
+			return true
+		}
+	}
+	return false
 }
 
 // unsuited returns the reason why an argument cannot be moved into a query, or "".

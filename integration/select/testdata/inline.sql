@@ -32,6 +32,8 @@ create function t_vol(i int8) returns setof int4 language sql as $$select id fro
 create function t_outs(i int8, out n int4, out cnt int8) returns setof record language sql stable as $$select n, count(*) from a where a.k = i group by a.n$$;
 create function s_definer(i int8) returns int8 language sql stable security definer as $$select count(*) from a where k = i$$;
 create function s_path(i int8) returns int8 language sql stable set search_path = public as $$select count(*) from a where k = i$$;
+create function f_collated(i int4) returns text language sql stable as $$select max(s) from u where id = i$$;
+create function f_text(t text) returns text language sql stable as $$select max(code) from u where code >= t$$;
 create view v_f as select k, id, f_sum(k) as total, f_vol(a.k) as others from a where n > 1;
 create view v_t as select a.k, a.id, t.id as other, t.word from a cross join lateral t_table(a.k, 2) t;
 
@@ -95,6 +97,7 @@ select a.id from a where a.id in (select t.id from t_table(a.k) t) order by 1;
 select a.id from a where exists (select from t_ids(a.k) i where i > a.id) order by 1;
 select * from f_sum(1);
 select * from f_sum(2) as z;
+select *, f_sum(k) from a order by f_sum(k) nulls first, id;
 select distinct f_vol(k), f_sum(k) from a order by f_vol(k), f_sum(k) desc nulls last;
 select a.id, row_to_json(t) from a, t_table(a.k) t order by 1, t.id;
 select a.id, o.total from a, f_out(a.k) o where a.n > 1 order by 1;
@@ -121,6 +124,12 @@ select id, f_sum(k) from a where k = $1 order by id;
 -- int8:1
 select a.id, t.id from a, t_table(a.k) t where a.k = $1 order by 1, 2;
 -- int8:2
+
+@maybe
+select id, f_text('a') from h order by 1;
+select f_collated(id) from u order by f_collated(id);
+select f_text(s) from u order by f_text(s);
+select f_text(s) from a order by f_text(s);
 
 @error
 select f_sum(s) from a;
