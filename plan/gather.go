@@ -205,8 +205,9 @@ type Description struct {
 	// Pieces are the columns of each piece, Steps those of each of Write.Steps.
 	Pieces, Steps [][]Column
 	// Carried are the columns that the home shard returns for the other copies of
-	// a reference table.
-	Carried []Column
+	// a reference table, StepsCarried those of each of Write.Steps.
+	Carried      []Column
+	StepsCarried [][]Column
 	// Query are the columns of the query inside a Command, Collations are their collations, empty
 	// for one that does not matter.
 	Query      []Column

@@ -38,7 +38,7 @@ type Write struct {
 //	Whole    one shard runs the client's own text
 //	Locking  a query locks rows on all shards; it is always a step
 //
-// A step of another statement is Local, AtHome, Share or Locking.
+// A step of another statement is Local, AtHome, Share, Copies or Locking.
 type Shape interface {
 	parts() parts
 	print(b *strings.Builder, indent, verb string)

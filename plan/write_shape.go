@@ -91,7 +91,7 @@ func (s *AtHome) parts() parts  { return s.Statement.parts(nil) }
 func (s *Share) parts() parts   { return s.Statement.parts(nil) }
 func (s *Stream) parts() parts  { return parts{text: s.Text, query: &s.Query} }
 func (s *Rows) parts() parts    { return parts{instances: s.Instances, query: s.Query} }
-func (s *Copies) parts() parts  { return parts{text: s.Text, lent: s.Read} }
+func (s *Copies) parts() parts  { return s.Statement.parts(nil) }
 func (s *Own) parts() parts     { return parts{text: s.Text, instances: s.Instances} }
 func (s *Whole) parts() parts   { return parts{} }
 func (s *Locking) parts() parts { return parts{query: &s.Query} }
@@ -105,9 +105,7 @@ type Move struct {
 // Copies is a write of a reference table: Text runs on the home shard, and the other shards
 // repeat what the home shard has done.
 type Copies struct {
-	Text Text
-	// Read is gathered first, and the rows of its pieces are the inputs of Text. Nil for none.
-	Read *Gather
+	Statement
 	// Locks are the tables that are locked before, qualified and quoted: on the home shard first,
 	// so that all writers queue there.
 	Locks []string

@@ -256,6 +256,11 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 			"ON CONFLICT cannot look for rows of other shards by the unique index on (%s) of sharded table %q", strings.Join(list[i].Items, ", "), tg.name)
 		return
 	}
+	if mo.l.a.insert.stepped {
+		mo.l.a.unsupported("Name the shard key in ON CONFLICT, or let the INSERT be a statement of its own, without other writes and without subqueries in ON CONFLICT and RETURNING.",
+			"the row of sharded table %q that is in the way may be on another shard", tg.name)
+		return
+	}
 	sel := n.SelectStmt.GetSelectStmt()
 	rows := sel.GetValuesLists()
 	if mo.l.a.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && mo.exchanges(list, n.OnConflictClause) {

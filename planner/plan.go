@@ -441,7 +441,7 @@ func (a *analysis) decide() plan.Route {
 		a.commands().wait()
 		return plan.Refused
 	}
-	if len(a.copies) > 0 {
+	if len(a.copies) > 0 && !a.insert.stepped {
 		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", a.copies[0].Name.Name)
 		return plan.Refused
 	}

@@ -168,6 +168,28 @@ func (ck clock) fillDefaults(ins *pg.InsertStmt) bool {
 	return true
 }
 
+// fillSets writes out the defaults that tell the time where SET names them, and reports whether
+// there are any.
+func (ck clock) fillSets(list []*pg.Node, to *writable) bool {
+	filled := false
+	var source *pg.Node
+	for _, t := range list {
+		if m := t.GetResTarget().GetVal().GetMultiAssignRef(); m != nil {
+			if m.Colno == 1 {
+				source = m.Source
+			}
+			m.Source = source // the items of a copy have copies of it
+		}
+		v := setNode(t)
+		col := to.updated(t.GetResTarget().GetName())
+		if v.GetSetToDefault() == nil || col == nil || !ck.defaultTells(col) {
+			continue
+		}
+		ck.a.writes().withDefault(col, func(n *pg.Node) { v.Node, filled = placeless(n).Node, true })
+	}
+	return filled
+}
+
 func (ck clock) fillDefault(ins *pg.InsertStmt, rel *catalog.Relation, c *catalog.Column) bool {
 	value := func() (out *pg.Node) {
 		ck.a.writes().withDefault(c, func(n *pg.Node) { out = placeless(n) })

@@ -220,22 +220,10 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	if c.moves() {
 		return c.move()
 	}
-	var refusal *pgerr.Error
-	if c.locking, refusal = c.a.writes().findLocking(c.stmt); refusal != nil {
-		return nil, refusal
-	}
-	stays, refusal := c.staying()
+	s, refusal := c.cut()
 	if refusal != nil {
 		return nil, refusal
 	}
-	s := &steps{a: c.a, stmt: c.stmt, returned: map[string]int{}}
-	if s.before, refusal = c.a.writes().lockSteps(c.locking); refusal != nil {
-		return nil, refusal
-	}
-	if s.r, refusal = c.takeOutAll(stays); refusal != nil {
-		return nil, refusal
-	}
-	s.answer(c.once)
 	var rows []plan.Instance
 	if c.table != nil {
 		rows = []plan.Instance{s.r.solved(c.targetRows())}
@@ -244,7 +232,29 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	return s.finish()
 }
 
-// ownDefaults refuses to set a column to a default that each shard would compute differently.
+// cut takes out of the statement what does not stay in it. It returns the steps that come before
+// it.
+func (c *changing) cut() (s *steps, refusal *pgerr.Error) {
+	if c.locking, refusal = c.a.writes().findLocking(c.stmt); refusal != nil {
+		return nil, refusal
+	}
+	stays, refusal := c.staying()
+	if refusal != nil {
+		return nil, refusal
+	}
+	s = &steps{a: c.a, stmt: c.stmt, returned: map[string]int{}}
+	if s.before, refusal = c.a.writes().lockSteps(c.locking); refusal != nil {
+		return nil, refusal
+	}
+	if s.r, refusal = c.takeOutAll(stays); refusal != nil {
+		return nil, refusal
+	}
+	s.answer(c.once)
+	return s, nil
+}
+
+// ownDefaults writes out the defaults that tell the time where columns are set to them, and refuses
+// other defaults that each shard would compute differently.
 func (c *changing) ownDefaults() *pgerr.Error {
 	if c.through == nil || c.table == nil {
 		return nil
@@ -257,20 +267,25 @@ func (c *changing) ownDefaults() *pgerr.Error {
 	}
 	for _, t := range slices.Concat(lists...) {
 		col := c.through.updated(t.GetResTarget().GetName())
-		v := t.GetResTarget().GetVal()
-		if row := v.GetMultiAssignRef().GetSource().GetRowExpr(); row != nil && int(v.GetMultiAssignRef().Colno) <= len(row.Args) {
-			v = row.Args[v.GetMultiAssignRef().Colno-1]
-		}
-		if col == nil || v.GetSetToDefault() == nil {
-			continue
-		}
-		own := drawsFrom(col)
-		c.a.writes().withDefault(col, func(n *pg.Node) { own = own || c.a.clock().asksTime(n) })
-		if own {
-			return cannot("Give the value, such as now().", "column %q cannot be set to its default on several shards: each would have its own", col.Name)
+		if v := setNode(t); col != nil && v.GetSetToDefault() != nil && drawsFrom(col) {
+			return cannot("Give the value.", "column %q cannot be set to its default on several shards: each would have its own", col.Name)
 		}
 	}
+	if c.a.clock().fillSets(slices.Concat(lists...), c.through) {
+		c.a.timed = true
+	}
 	return nil
+}
+
+// setNode returns the node with the value of an item of SET.
+func setNode(t *pg.Node) *pg.Node {
+	v := t.GetResTarget().GetVal()
+	if m := v.GetMultiAssignRef(); m != nil {
+		if row := m.Source.GetRowExpr(); row != nil && int(m.Colno) <= len(row.Args) {
+			return row.Args[m.Colno-1]
+		}
+	}
+	return v
 }
 
 // targetRows returns the instance of the table that is written.

@@ -143,6 +143,16 @@ func (wr writes) afresh() *analysis {
 // It returns the analysis that the plan belongs to, or nil if first has the better reason why there
 // is none.
 func (wr writes) insertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
+	b, refusal := wr.plainInsertion(n, first)
+	if refusal == nil || refusal.Code != pgerr.FeatureNotSupported || !asksBeside(n) {
+		return b, refusal
+	}
+	return wr.besideInsertion(n)
+}
+
+// plainInsertion is insertion where ON CONFLICT and RETURNING read nothing but what is on the shard
+// of each row.
+func (wr writes) plainInsertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
 	if name := withBesideRows(n); name != "" {
 		return wr.a, cannot("Write the query of the WITH where it is used.",
 			"WITH %q in ON CONFLICT or RETURNING is not supported over several shards", name)

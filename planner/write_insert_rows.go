@@ -173,6 +173,7 @@ func (wr writes) defaultText(c *catalog.Column) (text plan.Text, told bool) {
 
 // times finds the calls of now() and its relatives.
 func (c *rowCutter) times() {
+	c.conflictTimes()
 	parser.Walk(c.stmt, func(m any) bool {
 		n, ok := m.(*pg.Node)
 		if !ok {
@@ -194,6 +195,30 @@ func (c *rowCutter) times() {
 		c.rows.Timed = true
 		return false
 	})
+}
+
+// conflictTimes writes out the defaults that tell the time where ON CONFLICT sets columns to them.
+func (c *rowCutter) conflictTimes() {
+	const word = "default"
+	to := c.a.writes().writable(c.stmt.Relation)
+	for _, t := range c.stmt.OnConflictClause.GetTargetList() {
+		v := setNode(t).GetSetToDefault()
+		if v == nil || to == nil {
+			continue
+		}
+		col := to.updated(t.GetResTarget().GetName())
+		if col == nil || !c.a.clock().defaultTells(col) {
+			continue
+		}
+		text, _ := c.a.writes().defaultText(col)
+		at := c.a.client.tree.Offset(v.Location)
+		if len(text) == 0 || at < 0 || at+len(word) > len(c.a.client.sql) || !strings.EqualFold(c.a.client.sql[at:at+len(word)], word) {
+			c.refuse("Give the value, such as now().", "column %q cannot be set to its default on several shards: each would have its own", col.Name)
+			return
+		}
+		c.edits = append(c.edits, cutEdit{at, at + len(word), slices.Concat(plan.Text{{Kind: plan.SQL, SQL: "("}}, text, plan.Text{{Kind: plan.SQL, SQL: ")"}})})
+		c.rows.Timed = true
+	}
 }
 
 // nowText returns the result of nowCall as a text.

@@ -59,6 +59,8 @@ type selectInsert struct {
 	// opaque is set if only PostgreSQL knows how many columns there are.
 	opaque bool
 	cols   []*catalog.Column // the columns of the table that the query's columns are for
+	// input is the name that stands for the query's rows where these are stored.
+	input string
 }
 
 // look finds out which columns are inserted.
@@ -206,7 +208,7 @@ func (s *selectInsert) pushed() *plan.Local {
 			return nil
 		}
 	}
-	stmt := proto.Clone(s.stmt).(*pg.InsertStmt)
+	stmt := s.clone()
 	told := s.told()
 	if len(told) > 0 {
 		if s.query.Op != pg.SetOperation_SETOP_NONE || slices.ContainsFunc(told, hidden) {
@@ -218,7 +220,7 @@ func (s *selectInsert) pushed() *plan.Local {
 			sel.TargetList = append(sel.TargetList, targetNode(s.defaultNode(c), ""))
 		}
 	}
-	s.a.timed = s.a.clock().asksTime(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s.stmt}})
+	s.a.timed = s.a.clock().asksTime(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}})
 	text, err := s.a.gatherer().render(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}})
 	if err != nil {
 		return nil
@@ -263,9 +265,15 @@ func (s *selectInsert) defaultNode(c *catalog.Column) *pg.Node {
 
 // streamed returns how the rows of the query are sent where they belong.
 func (s *selectInsert) streamed() (*plan.Stream, *pgerr.Error) {
-	text, split, query, refusal := s.sent()
+	s.input = inputMark(0)
+	stmt, split, query, refusal := s.sent()
 	if refusal != nil {
 		return nil, refusal
+	}
+	s.a.timed = s.a.clock().asksTime(stmt)
+	text, err := s.a.gatherer().render(stmt)
+	if err != nil {
+		return nil, unwritable(err)
 	}
 	q, refusal := s.a.writes().reading(query)
 	if refusal != nil {
@@ -274,11 +282,11 @@ func (s *selectInsert) streamed() (*plan.Stream, *pgerr.Error) {
 	return &plan.Stream{Query: *q, Split: split, Text: text}, nil
 }
 
-// sent returns the text that stores the rows, where each row belongs, and the query that yields the
-// rows.
-func (s *selectInsert) sent() (text plan.Text, split *plan.Split, query *pg.Node, refusal *pgerr.Error) {
+// sent returns the statement that stores the rows, where each row belongs, and the query that yields
+// the rows.
+func (s *selectInsert) sent() (node *pg.Node, split *plan.Split, query *pg.Node, refusal *pgerr.Error) {
 	split = &plan.Split{Whole: s.whole(), Skips: s.stmt.OnConflictClause != nil || len(s.rel.Triggers) > 0}
-	stmt := proto.Clone(s.stmt).(*pg.InsertStmt)
+	stmt := s.clone()
 	stmt.WithClause = nil
 	sel := newSelect()
 	var added []*catalog.Column // after the query's columns, and evaluated with them
@@ -299,7 +307,7 @@ func (s *selectInsert) sent() (text plan.Text, split *plan.Split, query *pg.Node
 	}
 	if s.opaque {
 		sel.TargetList = []*pg.Node{targetNode(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
-		sel.FromClause = []*pg.Node{inputNode(0, -1, nil)}
+		sel.FromClause = []*pg.Node{s.inputNode(-1)}
 	} else {
 		s.fill(stmt, sel, added, drawn, told)
 	}
@@ -309,17 +317,27 @@ func (s *selectInsert) sent() (text plan.Text, split *plan.Split, query *pg.Node
 		// Values that weft supplies must count.
 		stmt.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
 	}
-	node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}}
-	s.a.timed = s.a.clock().asksTime(node)
-	text, err := s.a.gatherer().render(node)
-	if err != nil {
-		return nil, nil, nil, unwritable(err)
-	}
 	query = selectNode(s.query)
 	if len(added) > 0 {
 		query = s.withDefaults(added)
 	}
-	return text, split, query, nil
+	return &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}}, split, query, nil
+}
+
+// clone copies the statement, with the defaults written out that tell the time in ON CONFLICT.
+func (s *selectInsert) clone() *pg.InsertStmt {
+	out := proto.Clone(s.stmt).(*pg.InsertStmt)
+	if to := s.a.writes().writable(s.stmt.Relation); to != nil {
+		s.a.clock().fillSets(out.OnConflictClause.GetTargetList(), to)
+	}
+	return out
+}
+
+// inputNode returns the query's rows as an item of FROM.
+func (s *selectInsert) inputNode(columns int) *pg.Node {
+	n := inputNode(0, columns, nil)
+	n.GetRangeVar().Relname = s.input
+	return n
 }
 
 // whole reports whether rows may depend on each other.
@@ -419,7 +437,7 @@ func (s *selectInsert) fill(stmt *pg.InsertStmt, sel *pg.SelectStmt, added, draw
 		stmt.Cols = append(stmt.Cols, columnTarget(c.Name))
 		sel.TargetList = append(sel.TargetList, targetNode(s.defaultNode(c), ""))
 	}
-	sel.FromClause = []*pg.Node{inputNode(0, total, nil)}
+	sel.FromClause = []*pg.Node{s.inputNode(total)}
 }
 
 // withDefaults returns the query with the defaults of columns after its own.

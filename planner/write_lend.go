@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/parser"
@@ -47,22 +49,33 @@ func (r *remainder) takeOut(stmt *pg.Node) *pgerr.Error {
 // oneSource keeps the source of SET (a, b) = source at the first column only, so that it occurs
 // once. The function that it returns puts the source back.
 func oneSource(tree *pg.Node) func() {
-	list := tree.GetUpdateStmt().GetTargetList()
-	for _, t := range list {
+	var lists [][]*pg.Node
+	parser.Walk(tree, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.UpdateStmt:
+			lists = append(lists, m.TargetList)
+		case *pg.OnConflictClause:
+			lists = append(lists, m.TargetList)
+		}
+		return true
+	})
+	for _, t := range slices.Concat(lists...) {
 		if m := t.GetResTarget().GetVal().GetMultiAssignRef(); m != nil && m.Colno > 1 {
 			m.Source = nil
 		}
 	}
 	return func() {
-		var source *pg.Node
-		for _, t := range list {
-			m := t.GetResTarget().GetVal().GetMultiAssignRef()
-			switch {
-			case m == nil:
-			case m.Colno == 1:
-				source = m.Source
-			default:
-				m.Source = source
+		for _, list := range lists {
+			var source *pg.Node
+			for _, t := range list {
+				m := t.GetResTarget().GetVal().GetMultiAssignRef()
+				switch {
+				case m == nil:
+				case m.Colno == 1:
+					source = m.Source
+				default:
+					m.Source = source
+				}
 			}
 		}
 	}

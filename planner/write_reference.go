@@ -9,7 +9,6 @@ import (
 
 	"weft/catalog"
 	"weft/parser"
-	"weft/pgerr"
 	"weft/plan"
 	"weft/quote"
 )
@@ -118,12 +117,20 @@ type copier struct {
 	a   *analysis
 	rel *catalog.Relation
 	as  string // the statement's name for the table
+
+	// inStep says that the statement is a step of another one; tree is then what the home shard
+	// runs.
+	inStep bool
+	tree   *pg.Node
 }
 
 func (c *copier) plan(stmt *pg.Node) *plan.Write {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		c.as = refName(n.InsertStmt.Relation)
+		if c.inStep {
+			return c.insert(n.InsertStmt)
+		}
 		if len(c.a.touched.sharded) > 0 {
 			// The analysis knows the tables of the statement by the nodes of this tree.
 			c.a.clock().fillDefaults(n.InsertStmt)
@@ -160,72 +167,29 @@ func refName(rv *pg.RangeVar) string {
 // is what the other shards run with them; if it is nil, they run the same statement.
 func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.Text) *plan.Write {
 	w := &plan.Copies{Locks: c.locks(), Carried: len(carried), Then: then, Compare: len(c.rel.Triggers) > 0 || then == nil}
-	if then == nil {
-		if a := c.unsure(stmt); a != "" {
-			c.a.unsupported("Give the table a primary key, and do not change it in the same statement.",
-				"every copy of reference table %q would have to run this statement by itself, and %s may be another on each", c.rel.Name.Name, a)
+	if c.inStep {
+		if then == nil {
+			c.a.unsupported("Write it in a statement of its own.",
+				"reference table %q has no primary key, or the statement changes it: every copy would have to run the statement, which is not supported beside other writes", c.rel.Name.Name)
 			return nil
 		}
+		c.tree = stmt
+		return &plan.Write{Verb: verb, Returns: true, Shape: w}
 	}
 	c.a.timed = c.a.clock().asksTime(stmt)
-	if len(c.a.touched.sharded) > 0 {
-		if !c.reading(w, stmt) {
-			return nil
-		}
-	} else {
-		var err error
-		if w.Text, err = c.a.gatherer().render(stmt); err != nil {
-			return nil
-		}
+	t := &c.a.touched
+	apart := then == nil && stmt.GetInsertStmt() == nil && (len(t.home) > 0 || asks(stmt))
+	if len(t.sharded) > 0 || apart {
+		return c.reading(verb, w, stmt)
+	}
+	if then == nil && !c.sure(stmt, len(t.home) > 0) {
+		return nil
+	}
+	var err error
+	if w.Text, err = c.a.gatherer().render(stmt); err != nil {
+		return nil
 	}
 	return &plan.Write{Verb: verb, Returns: true, Shape: w}
-}
-
-// reading plans a statement that reads sharded tables: these are lent to the home shard, as for a
-// statement that writes a home table. It returns false if that is refused.
-func (c *copier) reading(w *plan.Copies, stmt *pg.Node) bool {
-	refusal := c.a.gatherer().gatherable()
-	if refusal == nil {
-		if x := c.a.writes().changing(stmt); x != nil {
-			x.table = nil
-			var lent *plan.Write
-			if lent, refusal = x.write(); refusal == nil {
-				w.Text, w.Read = lent.Text(), lent.Lent()
-			}
-		} else {
-			w.Text, w.Read, refusal = c.lentInsert(stmt)
-		}
-		if refusal == nil {
-			return true
-		}
-	}
-	c.a.out.Route, c.a.out.Refusal = plan.Refused, refusal
-	return false
-}
-
-// lentInsert plans an INSERT from rows that are all lent to the home shard.
-func (c *copier) lentInsert(stmt *pg.Node) (plan.Text, *plan.Gather, *pgerr.Error) {
-	r, refusal := c.a.writes().takeOut(stmt, map[*pg.RangeVar]bool{})
-	if refusal != nil {
-		return nil, nil, refusal
-	}
-	left := ""
-	parser.Walk(r.tree, func(m any) bool {
-		if rv, ok := m.(*pg.RangeVar); ok {
-			if rel, t := c.a.relation(rv); rel != nil && t != nil && !t.Reference {
-				left = rv.Relname
-			}
-		}
-		return true
-	})
-	if left != "" || len(r.gather.Pieces) == 0 {
-		return nil, nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.a.touched.sharded[0], c.rel.Name.Name)
-	}
-	text, err := r.a.gatherer().render(r.tree)
-	if err != nil {
-		return nil, nil, unwritable(err)
-	}
-	return text, r.gather, nil
 }
 
 // insert plans an INSERT: the other shards get whole rows.
@@ -329,27 +293,6 @@ func (c *copier) remove(n *pg.DeleteStmt) *plan.Write {
 	return c.write("DELETE", stmt, carried, overRows("DELETE FROM "+c.rel.Name.SQL()+" t USING ", " i WHERE "+same(key)+c.compared("t.", carried)))
 }
 
-// merge plans a MERGE, which returns no rows, so that nothing can be carried or compared.
-func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
-	if len(c.rel.Triggers) > 0 || len(n.ReturningList) > 0 {
-		c.a.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into reference table %q with triggers or RETURNING is not supported", c.rel.Name.Name)
-		return nil
-	}
-	for _, w := range n.MergeWhenClauses {
-		m := w.GetMergeWhenClause()
-		if m.GetCommandType() == pg.CmdType_CMD_INSERT && c.draws(m.TargetList) {
-			c.a.unsupported("Use INSERT … ON CONFLICT.", "MERGE into reference table %q would take defaults on every shard by itself", c.rel.Name.Name)
-			return nil
-		}
-	}
-	w := c.write("MERGE", stmt, nil, nil)
-	if w != nil {
-		w.Returns = false
-		w.Shape.(*plan.Copies).Compare = false
-	}
-	return w
-}
-
 // stored returns the columns that hold data.
 func (c *copier) stored() []string {
 	var out []string
@@ -435,7 +378,8 @@ func (c *copier) unsure(stmt *pg.Node) string {
 				return false
 			}
 		case *pg.SubLink, *pg.RangeSubselect, *pg.CommonTableExpr, *pg.RangeFunction:
-			if _, isMerge := stmt.GetNode().(*pg.Node_MergeStmt); !isMerge || limited(m) {
+			// The rows of all shards are compared, except those of MERGE.
+			if stmt.GetInsertStmt() != nil || limited(m, stmt.GetMergeStmt() != nil) {
 				out = "the result of a subquery"
 			}
 		case *pg.SetToDefault:
@@ -455,18 +399,17 @@ func (c *copier) unsure(stmt *pg.Node) string {
 		}
 		return out == ""
 	})
-	if out == "" && len(c.a.touched.home) > 0 {
-		out = "table " + c.a.touched.home[0] + ", which is on the home shard alone,"
-	}
 	return out
 }
 
-// limited reports whether a subquery may yield one set of rows or another.
-func limited(m any) bool {
+// limited reports whether a subquery may yield one set of rows or another. With strictly, a subquery
+// is also limited if that takes more than a look to rule out.
+func limited(m any, strictly bool) bool {
 	found := false
 	parser.Walk(m, func(m any) bool {
 		if sel, ok := m.(*pg.SelectStmt); ok {
-			found = found || sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.DistinctClause) > 0 || len(sel.ValuesLists) == 0 && len(sel.FromClause) != 1
+			found = found || sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil ||
+				strictly && (len(sel.DistinctClause) > 0 || len(sel.ValuesLists) == 0 && len(sel.FromClause) != 1)
 		}
 		return !found
 	})

@@ -23,8 +23,7 @@ import (
 //	step 2: SELECT x, y FROM <1> d                      once, on the home shard
 //	then:   INSERT INTO b SELECT * FROM <2>             each row on its shard
 //
-// PostgreSQL runs them at the same time, so two writes of one table cannot be told
-// apart from each other, and are refused.
+// Two writes of one table are kept from seeing each other, see repeated.
 type steps struct {
 	a    *analysis
 	stmt *pg.Node
@@ -34,6 +33,11 @@ type steps struct {
 	returned map[string]int
 	before   []*step
 	written  map[*catalog.Relation]bool
+	// rewrites are the tables that are written more than once, shows the names of the columns of
+	// those steps that return keys behind them.
+	rewrites map[*catalog.Relation]*repeated
+	shows    map[int][]string
+	last     bool             // the statement itself is at hand
 	locking  []*pg.SelectStmt // the queries that the first steps answer
 	along    map[int32]int    // plan.Local.Along by the position of the target in the text
 }
@@ -46,8 +50,6 @@ type step struct {
 	statement *plan.Statement
 	// split says how the step's input is split among the shards. Nil if it is not split.
 	split *plan.Split
-	// shift is set if the text has been written out, with its input as number 0.
-	shift int
 }
 
 // changingStep returns a step that changes these rows of a sharded table, or rows of a home table if
@@ -64,6 +66,11 @@ func changingStep(tree *pg.Node, verb string, returns bool, rows []plan.Instance
 func homeStep(tree *pg.Node, verb string, returns bool) *step {
 	w := &plan.AtHome{}
 	return &step{tree: tree, write: &plan.Write{Verb: verb, Returns: returns, Shape: w}, statement: &w.Statement}
+}
+
+// copiesStep returns a step that writes a reference table.
+func copiesStep(tree *pg.Node, verb string, w *plan.Copies) *step {
+	return &step{tree: tree, write: &plan.Write{Verb: verb, Returns: true, Shape: w}, statement: &w.Statement}
 }
 
 // readingStep returns a step that is a query on the home shard.
@@ -88,7 +95,8 @@ func (wr writes) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
 	with, _ := withOf(stmt)
-	s := &steps{a: wr.a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}, along: map[int32]int{}}
+	s := &steps{a: wr.a, stmt: stmt, with: with, returned: map[string]int{}, along: map[int32]int{}}
+	s.written, s.rewrites, s.shows = map[*catalog.Relation]bool{}, map[*catalog.Relation]*repeated{}, map[int][]string{}
 	if refusal := s.check(); refusal != nil {
 		return nil, refusal
 	}
@@ -125,7 +133,7 @@ func (s *steps) check() *pgerr.Error {
 		}
 		return true
 	})
-	list := []*pg.Node{s.stmt}
+	var parts []part
 	for _, n := range s.with.GetCtes() {
 		c := n.GetCommonTableExpr()
 		if c.GetCtequery().GetSelectStmt() != nil {
@@ -134,9 +142,11 @@ func (s *steps) check() *pgerr.Error {
 		if names[c.Ctename] > 1 {
 			return cannot("Give each WITH a name of its own.", "a WITH that changes rows hides another of the same name: %q", c.Ctename)
 		}
-		list = append(list, c.Ctequery)
+		parts = append(parts, part{c.Ctequery, c.Ctename})
 	}
-	for _, n := range list {
+	parts = append(parts, part{node: s.stmt})
+	for _, p := range parts {
+		n := p.node
 		rv := writtenBy(n)
 		if rv == nil {
 			continue
@@ -145,17 +155,12 @@ func (s *steps) check() *pgerr.Error {
 		switch {
 		case to == nil || s.a.temporary(rv):
 			return cannot("Use a table that is not temporary.", "%q cannot be written by WITH over several shards", rv.Relname)
-		case to.table != nil && to.table.Reference:
-			return cannot("Write to it in a statement of its own.", "reference table %q cannot be written by a statement with several writes", rv.Relname)
 		case n.GetMergeStmt() != nil:
 			return cannot("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE is not supported beside other writes over several shards")
 		}
-		for r := to.base; r != nil; r = r.Parent {
-			if s.written[r] {
-				return cannot("Write to it once, or in two statements.", "table %q is written twice by a statement over several shards", rv.Relname)
-			}
-			s.written[r] = true
-		}
+	}
+	if refusal := s.writtenAgain(parts); refusal != nil {
+		return refusal
 	}
 	if s.with.GetRecursive() {
 		return cannot("Leave RECURSIVE out.", "WITH RECURSIVE that changes rows is not supported over several shards")
@@ -187,8 +192,14 @@ func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 		if c == nil {
 			return nil
 		}
+		if c.table != nil && c.table.Reference {
+			c.table = nil // the home shard alone runs it
+		}
 		if c.moves() {
 			return cannot("Change the key in a statement of its own.", "the shard key of %q cannot be changed beside other writes", c.target.Relname)
+		}
+		if refusal := c.ownDefaults(); refusal != nil {
+			return refusal
 		}
 		own, _ := withOf(n)
 		c.with, c.locking = s.visible(visible), s.locking
@@ -253,6 +264,7 @@ func (s *steps) write() (*plan.Write, *pgerr.Error) {
 		s.returned[c.Ctename] = len(s.before) - 1
 	}
 	setWith(s.r.tree, nil)
+	s.last = true
 	if refusal := s.add(s.r.tree, plain, nil); refusal != nil {
 		return nil, refusal
 	}
@@ -262,6 +274,7 @@ func (s *steps) write() (*plan.Write, *pgerr.Error) {
 // finish writes the steps out. The last is the statement itself.
 func (s *steps) finish() (*plan.Write, *pgerr.Error) {
 	pieces := len(s.r.gather.Pieces)
+	s.lockAlike()
 	for _, b := range s.before {
 		if refusal := s.text(b, pieces); refusal != nil {
 			return nil, refusal
@@ -285,14 +298,6 @@ func (s *steps) text(b *step, pieces int) *pgerr.Error {
 	}
 	if b.split != nil {
 		b.split.Input += pieces
-	}
-	if b.tree == nil {
-		for i := range b.statement.Text {
-			if p := &b.statement.Text[i]; p.Kind == plan.Input {
-				p.Index = pieces + b.shift
-			}
-		}
-		return nil
 	}
 	parser.Walk(b.tree, func(m any) bool {
 		if rv, ok := m.(*pg.RangeVar); ok {
@@ -329,15 +334,29 @@ func (s *steps) add(stmt *pg.Node, plain, names []*pg.Node) *pgerr.Error {
 	}
 	s.enclose(stmt, plain)
 	b := readingStep(stmt)
+	var to *pg.RangeVar
+	noted := func() {}
+	if stmt.GetSelectStmt() == nil {
+		list := returningOf(stmt)
+		*list = renamed(*list, names)
+		var refusal *pgerr.Error
+		if noted, refusal = s.again(stmt); refusal != nil {
+			return refusal
+		}
+	}
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
-		to := n.UpdateStmt.Relation
+		to = n.UpdateStmt.Relation
 		b = changingStep(stmt, "UPDATE", len(n.UpdateStmt.ReturningList) > 0, s.rowsOf(to), s.along[to.Location])
-		n.UpdateStmt.ReturningList = renamed(n.UpdateStmt.ReturningList, names)
 	case *pg.Node_DeleteStmt:
-		to := n.DeleteStmt.Relation
+		to = n.DeleteStmt.Relation
 		b = changingStep(stmt, "DELETE", len(n.DeleteStmt.ReturningList) > 0, s.rowsOf(to), s.along[to.Location])
-		n.DeleteStmt.ReturningList = renamed(n.DeleteStmt.ReturningList, names)
+	}
+	defer func() { noted() }()
+	if to != nil {
+		if w := s.a.writes().writable(to); w != nil && w.table != nil && w.table.Reference {
+			return s.copied(stmt, w.rel)
+		}
 	}
 	s.before = append(s.before, b)
 	return nil
@@ -407,54 +426,12 @@ func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
 				rv.Alias = &pg.Alias{Aliasname: rv.Relname}
 			}
 			rv.Relname = stepMark(i)
+			if names, ok := s.shows[i]; ok {
+				n.Node = s.shown(i, names, rv.Alias).Node
+			}
 		}
 		return false
 	})
-}
-
-// insert adds the steps of an INSERT: one that yields its rows, and one that stores them.
-func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error {
-	to := s.a.writes().writable(ins.Relation)
-	rel, t := to.rel, to.table
-	ins.ReturningList = renamed(ins.ReturningList, names)
-	if t == nil {
-		node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
-		s.enclose(node, plain)
-		ins.Relation.Schemaname = rel.Schema
-		s.before = append(s.before, homeStep(node, "INSERT", len(ins.ReturningList) > 0))
-		return nil
-	}
-	if ins.SelectStmt == nil || ins.WithClause != nil {
-		return cannot("Give the values.", "this form of INSERT into %q is not supported beside other writes over several shards", rel.Name.Name)
-	}
-	if refusal := s.values(ins, rel); refusal != nil {
-		return refusal
-	}
-	in := s.a.gatherer().probing(s.a.client)
-	in.held = s.a.held
-	si := &selectInsert{a: in, stmt: ins, rel: rel, shown: to.shown, table: t}
-	if refusal := si.look(); refusal != nil {
-		return refusal
-	}
-	if si.opaque && si.count == 0 {
-		// Only PostgreSQL knows the columns of a step's rows.
-		if n := len(si.cols); len(ins.Cols) > 0 {
-			si.count, si.opaque = n, false
-		}
-	}
-	text, split, query, refusal := si.sent()
-	if refusal != nil {
-		return refusal
-	}
-	node := proto.Clone(query).(*pg.Node)
-	s.enclose(node, plain)
-	s.before = append(s.before, readingStep(node))
-	split.Input = len(s.before) - 1
-	b := sharingStep(nil, "INSERT", len(ins.ReturningList) > 0, split)
-	b.statement.Text, b.shift = text, split.Input
-	s.before = append(s.before, b)
-	s.a.out.Exact = s.a.out.Exact || in.out.Exact
-	return nil
 }
 
 // setWith sets the WITH of a statement.
@@ -479,6 +456,10 @@ func setWith(stmt *pg.Node, w *pg.WithClause) {
 func (wr writes) withSteps(stmt *pg.Node, look func(*level)) plan.Route {
 	wr.notesOfWrite()
 	look(wr.a.top())
+	if len(wr.a.copies) > 0 && len(wr.a.touched.missing) > 0 && !wr.a.refused() {
+		wr.a.out.Writes = true
+		return plan.Home // the home shard's error is the answer
+	}
 	r := wr.a.gatherer().sized(nil, wr.a.decide())
 	switch {
 	case wr.a.refused() && (wr.a.out.Waits || wr.a.out.Refusal.Code != pgerr.FeatureNotSupported), !wr.a.refused() && r != plan.Keyed && r != plan.Gathered:
@@ -517,29 +498,4 @@ func (wr writes) refusedFor(refusal *pgerr.Error, r plan.Route) plan.Route {
 	}
 	wr.a.out.Route, wr.a.out.Refusal = plan.Refused, refusal
 	return plan.Refused
-}
-
-// values gives strings and NULLs in VALUES the types of their target columns, which they have in an
-// INSERT; in a query by itself they would be text.
-func (s *steps) values(ins *pg.InsertStmt, rel *catalog.Relation) *pgerr.Error {
-	var names []string
-	for _, c := range ins.Cols {
-		names = append(names, c.GetResTarget().GetName())
-	}
-	cols := insertColumns(rel, names)
-	for _, row := range ins.SelectStmt.GetSelectStmt().GetValuesLists() {
-		items := row.GetList().GetItems()
-		for i, v := range items {
-			c := v.GetAConst()
-			switch {
-			case v.GetSetToDefault() != nil:
-				return cannot("Leave the column out.", "DEFAULT in VALUES is not supported beside other writes over several shards")
-			case i < len(cols) && cols[i] != nil && c != nil && (c.Isnull || c.GetSval() != nil):
-				if typ := inputType(cols[i]); typ != nil {
-					items[i] = castAs(v, typ)
-				}
-			}
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"weft/finish"
@@ -27,12 +28,56 @@ func (wr *writer) runCopies(r *router, x *gathering, describe bool) (int64, erro
 	if err := wr.prepareCopies(r, x); err != nil {
 		return 0, err
 	}
+	return wr.copyToAll(x, func(t *tee) error {
+		if x.d.Columns == nil {
+			return t.drain()
+		}
+		_, err := wr.s.gather.passRows(x, t, describe)
+		return err
+	})
+}
+
+// runCopyStep carries out a step that writes a reference table, and keeps the rows that it returns.
+func (wr *writer) runCopyStep(x *gathering, i int, step *plan.Write) error {
+	y, d := *x, *x.d
+	y.write, y.legs, y.progress.shares, y.d = step, nil, nil, &d
+	d.Columns, d.Carried = x.d.Steps[i], x.d.StepsCarried[i]
+	y.req.formats = formatsToCarry(d.Columns)
+	var rows [][]byte
+	size := 0
+	_, err := wr.copyToAll(&y, func(t *tee) error {
+		return eachRow(t, func(row []byte) error {
+			if size += len(row); size > maxInline {
+				return tooMuchLent()
+			}
+			if len(d.Columns) > 0 {
+				rows = append(rows, slices.Clone(row))
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	x.intake.inputs.Extend(finish.Shape{Columns: d.Columns}) // the copies were sent without it
+	keep := x.keeper(i)
+	for _, row := range rows {
+		if err := keep(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyToAll makes the home shard write a reference table, and then all other shards. read reads what
+// the home shard returns.
+func (wr *writer) copyToAll(x *gathering, read func(t *tee) error) (int64, error) {
 	home := wr.s.route.homeShard()
 	t := &tee{x: x, in: finish.NewInputs([]finish.Shape{{Columns: x.d.Carried}}, 0, finish.Limits{Inline: maxInline, Max: wr.s.record.maxGatherBytes()})}
 	if err := wr.openCopyLegs(x, []int{home}, nil); err != nil {
 		return 0, err
 	}
-	changed, err := wr.runHomeCopy(x, t, describe)
+	changed, err := wr.runHomeCopy(x, t, read)
 	if err != nil || changed == 0 && x.copies().Then != nil {
 		return changed, err
 	}
@@ -62,7 +107,7 @@ func (wr *writer) prepareCopies(r *router, x *gathering) error {
 	if err := wr.s.tx.takeSnapshots(); err != nil {
 		return err
 	}
-	if err := wr.describeCopies(x); err != nil {
+	if err := wr.describeWrite(x); err != nil {
 		return err
 	}
 	if err := x.keepsPromise(); err != nil {
@@ -76,61 +121,26 @@ func (wr *writer) prepareCopies(r *router, x *gathering) error {
 	if err := wr.s.gather.gatherNow(x); err != nil {
 		return err
 	}
+	if err := wr.runSteps(r, x); err != nil {
+		return err
+	}
 	return wr.s.reach.interrupted()
-}
-
-// describeCopies is describeWrite, and also finds out which columns the home shard will return
-// for the other shards.
-func (wr *writer) describeCopies(x *gathering) error {
-	if err := wr.describeWrite(x); err != nil || x.d.Carried != nil || x.copies().Carried == 0 {
-		return err
-	}
-	if err := wr.s.held.useLane(wr.s.lane); err != nil {
-		return err
-	}
-	if err := wr.s.tx.quiesce(); err != nil {
-		return err
-	}
-	wr.s.held.conn.UnnamedGone()
-	if err := wr.s.held.lockFirst(x); err != nil { // describeWrite does not lock if the write is known
-		return err
-	}
-	fill := x.timelessFill()
-	params := x.d.Params
-	if x.copies().Read != nil {
-		in := finish.NewInputs(x.shapes(x.d), len(params), finish.Limits{})
-		fill.Input = in.AppendInput
-		params = in.AppendTypes(params[:len(params):len(params)])
-	}
-	sql := string(x.copies().Text.Append(nil, fill))
-	_, cols, err := finish.Describe(wr.s.held.conn, sql, params)
-	if err != nil {
-		return err
-	}
-	if len(cols) != len(x.d.Columns)+x.copies().Carried {
-		wr.s.log.Error("a reference table's rows have other columns", "sql", logged(sql))
-		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: it returns %d columns", len(cols))
-	}
-	d := *x.d
-	d.Carried = cols[len(x.d.Columns):]
-	if err := finish.Carriable(d.Carried); err != nil {
-		return err
-	}
-	x.d = &d
-	x.write.Known.Store(&d)
-	return nil
 }
 
 // lockFirst locks a reference table on the home shard before a text about it is parsed there.
 // Parsing takes a weaker lock, and two transactions that both have the weaker one would wait for
 // each other's end when they want the stronger one.
 func (h *held) lockFirst(x *gathering) error {
-	c, ok := x.write.Shape.(*plan.Copies)
-	if !ok || h.conn.Status() == wire.TxIdle {
+	if h.conn.Status() == wire.TxIdle {
 		return nil
 	}
-	_, err := h.conn.Exec(lockText(c.Locks))
-	return err
+	for _, w := range append(slices.Clone(x.write.Steps()), x.write) {
+		if c, ok := w.Shape.(*plan.Copies); ok {
+			_, err := h.conn.Exec(lockText(c.Locks)) // all of a statement lock the same tables
+			return err
+		}
+	}
+	return nil
 }
 
 func lockText(tables []string) string {
@@ -178,7 +188,7 @@ func (wr *writer) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 	if err := wr.s.reach.interrupted(); err != nil || t != nil {
 		return err
 	}
-	return wr.s.route.stillTrue()
+	return wr.stillTrueAfter(x)
 }
 
 // appendLock appends the command that locks the tables against other writers.
@@ -247,19 +257,13 @@ func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) 
 	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
 }
 
-// runHomeCopy runs the statement on the home shard: the client gets its rows, and the carried
+// runHomeCopy runs the statement on the home shard: its rows are read by read, and the carried
 // columns are kept.
-func (wr *writer) runHomeCopy(x *gathering, t *tee, describe bool) (int64, error) {
+func (wr *writer) runHomeCopy(x *gathering, t *tee, read func(t *tee) error) (int64, error) {
 	l := x.legs[0]
 	t.rows = l
 	wr.s.gather.sendLegs(x.legs)
-	var err error
-	switch {
-	case x.d.Columns != nil:
-		_, err = wr.s.gather.passRows(x, t, describe)
-	default:
-		err = t.drain()
-	}
+	err := read(t)
 	if ended := wr.s.legs.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
 		err = ended // the shard's own error says more
 	}

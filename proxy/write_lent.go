@@ -16,7 +16,8 @@ func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 		if w.Lent() == nil && len(w.Steps()) == 0 {
 			return nil
 		}
-	case *plan.Rows, *plan.Stream, *plan.Copies, *plan.Own, *plan.Whole, *plan.Locking:
+	case *plan.Copies:
+	case *plan.Rows, *plan.Stream, *plan.Own, *plan.Whole, *plan.Locking:
 		return nil
 	}
 	total := 1
@@ -39,14 +40,31 @@ func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 		if err := finish.Carriable(cols); err != nil {
 			return err
 		}
-		d.Steps = append(d.Steps, cols)
+		var carried []plan.Column
+		if c, ok := b.Shape.(*plan.Copies); ok {
+			cols, carried = parted(cols, c)
+		}
+		d.Steps, d.StepsCarried = append(d.Steps, cols), append(d.StepsCarried, carried)
 		in.Extend(finish.Shape{Columns: cols})
 	}
 	cols, sql, err := wr.describeLent(x, d, in, w)
 	if err != nil {
 		return err
 	}
+	if c, ok := w.Shape.(*plan.Copies); ok {
+		cols, d.Carried = parted(cols, c)
+		if err := finish.Carriable(d.Carried); err != nil {
+			return err
+		}
+	}
 	return wr.s.gather.checkColumns(cols, d.Columns, sql)
+}
+
+// parted parts the columns that the home shard returns into those of the statement and those that
+// are carried to the other copies.
+func parted(cols []plan.Column, c *plan.Copies) (own, carried []plan.Column) {
+	at := max(len(cols)-c.Carried, 0)
+	return cols[:at:at], cols[at:]
 }
 
 // describeStep finds out which columns a step before a write returns.

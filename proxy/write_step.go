@@ -36,6 +36,9 @@ func (wr *writer) runStep(r *router, x *gathering, i int, step *plan.Write) erro
 	if _, locks := step.Shape.(*plan.Locking); locks {
 		return wr.runLocking(r, x, i, step)
 	}
+	if _, copies := step.Shape.(*plan.Copies); copies {
+		return wr.runCopyStep(x, i, step)
+	}
 	y := *x
 	y.write, y.legs, y.progress.shares = step, nil, nil
 	cols := x.d.Steps[i]

@@ -138,6 +138,37 @@ delete from codes where not exists (select from customers c where c.id = codes.a
 update parents set v = (select max(note) from orders where total > 0) where id = 10 returning v;
 explain (costs off) insert into parents values (77);
 @tables
+# Tables without a key, and keys that change: every copy runs the statement, over the same rows.
+insert into loose select id, region from customers where id < 6;
+update loose set b = (select max(note) from orders) where a = 1;
+update loose set b = b || (select count(*) from orders where customer_id = loose.a) where a < 4 returning a, b;
+update loose l set b = c.name from customers c where c.id = l.a and c.active returning l.a, l.b;
+update loose set b = (select value from settings where key = 'size') where a = 5 returning b;
+update loose set b = (select note from orders where note is not null order by random() limit 1) where a = 3;
+update loose set a = a + (select count(*) from orders)::int where a = $1 returning a;
+  -- int4:2
+delete from loose where a in (select id from customers where id = 4) returning a;
+delete from loose using orders o where o.customer_id = loose.a and o.status = 'sent' and loose.a = 3;
+delete from loose where b = (select value from settings where key = 'size') and exists (select from customers c where c.id = loose.a);
+with c as (select max(id) as id from customers where id < 100) update loose set b = 'max ' || c.id from c where a > 5;
+update codes set a = a + 1000 where a in (select id from customers) returning a;
+update codes set b = b || 'k' where b in (select left(note, 1) from orders) or a in (select id + 1000 from customers);
+merge into tags using customers c on c.name = tags.name when matched then do nothing when not matched then insert (name) values (c.name);
+merge into tags t using (select name || '?' as n from customers where id < 4) c on c.n = t.name when matched then update set r = 1 when not matched then insert (id, name) values (default, c.n);
+merge into tags t using (values ('v1', 1), ('v2', 2)) v (n, i) on v.n = t.name when not matched and v.i > 1 then insert (name, r) values (v.n, v.i);
+merge into always a using customers c on c.name = a.v when not matched then insert (v) values (c.name);
+merge into parents p using local_notes n on n.id = p.id when matched then update set v = n.body when not matched then insert values (n.id + 1000, n.body);
+merge into parents p using (select o.customer_id as id, max(s.value) as v from orders o join settings s on s.key = 'size' group by 1) x on x.id = p.id when matched then delete when not matched and x.id is not null then insert values (x.id, x.v);
+merge into tags t using customers c on c.name = t.name when matched and c.id > 10 then delete;
+begin;
+merge into tags using (select 'block ' || id as n from customers) c on c.n = tags.name when not matched then insert (name) values (c.n);
+select count(*) from tags where name like 'block%';
+rollback;
+@tables
+@error
+merge into tags using customers c on c.name = tags.name when not matched then insert (name) values (1 / (c.id - c.id));
+update loose set a = (select id from customers);
+@tables
 @simple
 insert into parents values (50, 'one'); insert into parents values (51, 'two'); update parents set v = 'three' where id = 51;
 @tables

@@ -5,6 +5,7 @@ create table lines (account int, line int, no bigint default 5, v text, primary 
 create sequence numbers start 100000;
 create table c1 (id int primary key, c1 int, c2 text);
 create table names (id int primary key, v text);
+create table stamps (id int primary key, n int, at timestamptz default now(), day date default current_date, local timestamp default (now() at time zone 'utc'));
 create view v_own as select id, seq from jobs;
 alter view v_own alter column seq set default nextval('numbers');
 create view v_jobs as select id as job, seq, v from jobs where id < 100;
@@ -12,14 +13,31 @@ create view v_jobs as select id as job, seq, v from jobs where id < 100;
 select weft.shard_table('jobs', 'id');
 select weft.shard_table('lines', 'account');
 select weft.shard_table('c1', 'id');
+select weft.shard_table('stamps', 'id');
 @data
-truncate jobs, lines, names, c1 restart identity;
+truncate jobs, lines, names, c1, stamps restart identity;
+insert into stamps select g, g, '2024-01-01', '2024-01-01', '2024-01-01' from generate_series(1, 12) g;
 insert into jobs (id, v) select g, 'v' || g from generate_series(1, 20) g;
 insert into lines (account, line) select g % 7, g from generate_series(1, 20) g;
 insert into c1 select g, 0, 'x' from generate_series(1, 5) g;
 insert into names select g, 'n' || g from generate_series(1, 20) g;
-@mask seq big no c1
+@mask seq big no c1 at day local
 @route
+# SET c = DEFAULT where the default is the time: the time of the transaction, on all shards.
+update stamps set at = default where id < 8 returning id, n;
+update stamps set (at, n) = (default, n + 1), day = default where id > 2;
+begin;
+update stamps set at = default, local = default where id between 1 and 6;
+select count(*), count(distinct at), bool_and(at = now()), bool_and(local = now() at time zone 'utc') from stamps where id between 1 and 6;
+merge into stamps s using (values (7, 1), (8, 2), (100, 3)) v (id, n) on v.id = s.id when matched then update set at = default, n = v.n when not matched then insert (id, n, at) values (v.id, v.n, now());
+merge into stamps s using (values (9, 1), (10, 2)) v (id, n) on v.id = s.id when matched then update set at = default, n = v.n;
+insert into stamps (id, n) values (11, 5), (12, 6), (101, 7) on conflict (id) do update set at = default, n = excluded.n returning id, n;
+insert into stamps (id, n) values (1, 5), (2, 6) on conflict (id) do update set (at, n) = (DEFAULT, stamps.n + (select count(*) from names));
+insert into stamps (id, n) select id, 9 from names where id in (3, 4) on conflict (id) do update set at = default, n = excluded.n;
+insert into stamps (id, n) select id, n + 1 from stamps where id in (5, 6) on conflict (id) do update set at = default, n = excluded.n;
+with a as (update stamps set at = default, n = 0 where id in (100, 101) returning id, at = now() as now) select id, now from a order by id;
+select id, n, at = now() as now from stamps order by id;
+commit;
 update jobs set seq = default;
 select count(*), count(distinct seq), min(seq) > 20 from jobs;
 update jobs set seq = default, v = v || '!' where id > 10 returning id, v;
