@@ -162,6 +162,9 @@ func (s *steps) check() *pgerr.Error {
 	if refusal := s.writtenAgain(parts); refusal != nil {
 		return refusal
 	}
+	if refusal := s.foreignKeysBetween(parts); refusal != nil {
+		return refusal
+	}
 	if s.with.GetRecursive() {
 		return cannot("Leave RECURSIVE out.", "WITH RECURSIVE that changes rows is not supported over several shards")
 	}

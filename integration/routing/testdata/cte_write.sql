@@ -6,17 +6,24 @@ create table events (id bigint primary key, payload text, kind int, at date);
 create table archive (id bigint, customer_id bigint, status text, total numeric(12,2), note text);
 create table tags (id serial primary key, name text not null unique, made date default '2024-01-01');
 create table kinds (kind int primary key, name text);
+create table par (id int primary key, v int);
+create table chi (id int, par int references par on delete cascade, primary key (par, id));
 create table log (id bigserial, tenant int, what text, at date default '2024-01-01', primary key (tenant, id));
 
 @weft
 select weft.shard_table('events', 'id');
 select weft.shard_table('log', 'tenant');
+select weft.shard_table('par', 'id');
+select weft.shard_table('chi', 'par');
 select weft.reference_table('tags');
 select weft.reference_table('kinds');
 
 @data
 truncate events;
 truncate archive;
+truncate par, chi;
+insert into par select i, i from generate_series(1, 8) i;
+insert into chi select i, i from generate_series(1, 8) i;
 truncate tags, kinds restart identity;
 truncate log restart identity;
 insert into events values (101, 'e101', 1, '2024-01-01');
@@ -80,6 +87,10 @@ rollback to s;
 select count(*) from tags;
 rollback;
 
+# Foreign keys.
+with p as (insert into par values (200, 1), (201, 1) returning id) insert into chi (id, par) select id, id from p returning id;
+with c as (delete from chi where id in (200, 201) returning par) delete from par using c where par.id = c.par returning par.id;
+with c as (update chi set id = chi.id + 10 where id < 4 returning par) update par set v = v + 1 from c where par.id = c.par returning par.id, v;
 # The same table written twice: no write sees another one, and of a row that two would change one change takes place.
 with a as (update orders set note = 'a' where status = 'new' returning id) update orders set note = 'b' where status = 'paid' and id < (select max(id) from a) returning id, note;
 with a as (update orders set status = 'was new' where status = 'new' returning id, status) update orders set note = 'was ' || status where status in ('paid', 'was new') and exists (select from a) returning id, note;
@@ -130,6 +141,11 @@ with d as (delete from events where id = 101) insert into events (id) values (10
 with d as (delete from events where id = 101 returning id) insert into events (id, kind) select id, 1 from d on conflict (id) do update set kind = 2;
 with d as (insert into events (id) values (990)) delete from events where id = 991;
 with u as (update archive set note = 'a' where id = 1 returning id) update archive set note = 'b' from u, orders o where o.id = u.id;
+# Foreign keys are checked, and act, when all of the statement is done.
+with d as (delete from customers where id in (7, 8) returning id) delete from orders using d where customer_id = d.id returning orders.id;
+with d as (delete from par where v in (7, 8) returning id) delete from chi using d where par = d.id returning chi.id;
+with d as (delete from par where v in (5, 6) returning id) update chi set id = chi.id + 1 from d where par = d.id returning chi.id;
+with c as (insert into chi (id, par) values (1, 100), (2, 101) returning par) insert into par select par, 1 from c returning id;
 with u as (update events set id = id + 1 where id = 101), i as (insert into events (id) values (101)) select 1;
 
 @tables
