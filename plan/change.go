@@ -51,12 +51,15 @@ type Change struct {
 
 // Filling is a column whose values each shard would make for itself. Copy says that the table is a
 // reference table, whose copies would differ; else the values are numbers of one sequence. Own says
-// that the command makes this sequence, for the column: the numbers can be set right afterwards.
+// that the command makes this sequence, for the column: the numbers can be set right afterwards. Key
+// are columns by which the rows of a reference table are known, if others can get the home shard's
+// values afterwards.
 type Filling struct {
 	Table  Name
 	Column string
 	Copy   bool
 	Own    bool
+	Key    []string
 }
 
 // LookupChange is what a command has to do to the lookups of a table.

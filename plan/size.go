@@ -42,7 +42,7 @@ func (p *Plan) Size() int64 {
 			n += x.size()
 		}
 		for _, x := range c.Fills {
-			n += int64(unsafe.Sizeof(x)) + x.Table.size() + int64(len(x.Column))
+			n += int64(unsafe.Sizeof(x)) + x.Table.size() + int64(len(x.Column)) + stringsSize(x.Key)
 		}
 		if c.Again != nil {
 			n += int64(unsafe.Sizeof(*c.Again)) + c.Again.Name.size() + c.Again.Table.size()

@@ -398,9 +398,11 @@ func (df definitions) fills(rel *catalog.Relation, t *table, column string, valu
 	case value == nil || !t.Reference || df.a.copying().steadiness(value) != 'v':
 		return
 	}
-	df.a.commands().change().Fills = append(df.a.commands().change().Fills, plan.Filling{
-		Table: nameOf(rel.Name), Column: column, Copy: t.Reference, Own: numbered && !t.Reference,
-	})
+	f := plan.Filling{Table: nameOf(rel.Name), Column: column, Copy: t.Reference, Own: numbered && !t.Reference}
+	if key := (&copier{a: df.a, rel: rel}).identity(&changes{}); t.Reference && !slices.Contains(key, column) {
+		f.Key = key
+	}
+	df.a.commands().change().Fills = append(df.a.commands().change().Fills, f)
 }
 
 // calls reports whether an expression calls a function of that name.

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"strings"
 	"testing"
 
 	"weft/integration/harness"
@@ -14,6 +15,8 @@ func TestFill(t *testing.T) {
 	p.Must(t, "create table numbered (id int primary key, v text); create table copied (id int primary key); create sequence source")
 	p.Must(t, "select weft.shard_table('numbered', 'id')")
 	p.Must(t, "select weft.reference_table('copied')")
+	p.Must(t, "create table keyless (v int); insert into keyless values (1), (1)")
+	p.Must(t, "select weft.reference_table('keyless')")
 	says := func(code, sql string) {
 		t.Helper()
 		for _, m := range pair.Modes {
@@ -33,9 +36,9 @@ func TestFill(t *testing.T) {
 		"do $$ begin alter table numbered add column c bigserial; end $$",
 		"alter table numbered add column c text default 'x' || nextval('source')",
 		"alter table numbered alter column v type int using nextval('source')",
-		"alter table copied add column c serial",
-		"alter table copied add column c uuid default gen_random_uuid()",
-		"alter table copied alter column at type float using random()",
+		"do $$ begin alter table copied add column c serial; end $$",
+		"alter table copied alter column id type float using random()",
+		"alter table keyless add column c uuid default gen_random_uuid()",
 	} {
 		says("0A000", sql)
 		p.Must(t, "begin")
@@ -63,6 +66,44 @@ func TestFill(t *testing.T) {
 			t.Errorf("%s has lost the default: %v %v", table, a.Code, a.Results)
 		}
 		p.Must(t, "delete from "+table+" where id > 100")
+	}
+
+	// Copies get the home shard's values.
+	p.Must(t, "create table pairs (a int, b text, primary key (a, b)); insert into pairs select g, 'it''s \"' || g from generate_series(1, 20) g; create table parted (id int primary key) partition by hash (id)")
+	p.Must(t, "create table parted_0 partition of parted for values with (modulus 1, remainder 0); insert into parted select generate_series(1, 9)")
+	p.Must(t, "select weft.reference_table('pairs')")
+	p.Must(t, "select weft.reference_table('parted')")
+	p.Must(t, "create function deny() returns trigger language plpgsql as $$ begin raise exception 'fired'; end $$")
+	p.Must(t, "create trigger deny before update on pairs for each row execute function deny()")
+	for _, table := range []string{"pairs", "parted", "copied"} {
+		for _, m := range []pair.Mode{pair.Simple, pair.Prepared} {
+			for _, column := range []string{"n serial unique", "n uuid not null default gen_random_uuid()", "n text default 'x' || random()", "n float default random()", "n int generated always as identity", "n timestamptz default clock_timestamp()", "n int[] default array[(random() * 100)::int, null]"} {
+				if table == "parted" && (strings.Contains(column, "unique") || strings.Contains(column, "identity")) {
+					continue // PostgreSQL has neither there
+				}
+				if a := p.Ask(m, "alter table "+table+" add column "+column, nil, nil); a.Code != "" {
+					t.Fatalf("%s %s: %s %s", table, column, a.Code, a.Message)
+				}
+				if a := p.Ask(pair.Simple, "select weft.verify_reference('"+table+"')", nil, nil); a.Code != "" || len(a.Results[0].Rows) != 1 || !strings.Contains(a.Results[0].Rows[0], "are the same") {
+					t.Errorf("%s %s: %s %v", table, column, a.Message, a.Results)
+				}
+				if a := p.Ask(pair.Simple, "select count(n) = count(*), count(distinct n) > 1 from "+table, nil, nil); a.Code != "" || a.Results[0].Rows[0] != "t | t | " {
+					t.Errorf("%s %s: %s %v", table, column, a.Message, a.Results)
+				}
+				p.Must(t, "alter table "+table+" drop column n")
+			}
+		}
+	}
+
+	p.Must(t, "alter table pairs force row level security")
+	says("0A000", "alter table pairs add column n uuid default gen_random_uuid()")
+	p.Must(t, "alter table pairs no force row level security")
+	p.Must(t, "set extra_float_digits = 0")
+	says("0A000", "alter table pairs add column n float default random()")
+	p.Must(t, "reset extra_float_digits")
+	p.Must(t, "begin; alter table pairs add column n uuid default gen_random_uuid(), add column m serial; commit")
+	if a := p.Ask(pair.Simple, "select weft.verify_reference('pairs')", nil, nil); a.Code != "" || !strings.Contains(a.Results[0].Rows[0], "are the same") {
+		t.Errorf("in a block: %s %v", a.Message, a.Results)
 	}
 
 	// Numbers of a sequence that the command makes are given once, also to what is inserted later.
