@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"weft/catalog"
 	"weft/pgerr"
@@ -254,6 +257,18 @@ SELECT weft.lookup_make('m_1'), weft.lookup_make('k'), weft.lookup_make('p')`)
 	sh.is("SELECT v1, v2, id FROM weft.k ORDER BY 3", "1|a|8; 1|a|9")
 	sh.is(call("k:find", fmt.Sprintf("%x:%x", "1", "a"))+" ORDER BY 1", "8; 9")
 
+	// An entry that a prepared transaction has stored goes too: its row may be seen before it is committed here.
+	for _, of := range []struct{ lookup, entry string }{{"m_1", entry(1, 30, "w")}, {"k", entry(1, 30, "2", "w")}} {
+		sh.run(t, "BEGIN; "+call(of.lookup+":apply", "", of.entry)+"; PREPARE TRANSACTION 'late'")
+		done := make(chan error)
+		go func() { done <- commitWhenAwaited(t.Context(), servers[sh.server].ConnString(sh.database)) }()
+		sh.is(call(of.lookup+":apply", of.entry, ""), "")
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		sh.is("SELECT count(*) FROM weft."+of.lookup+" WHERE id = 30", "0")
+	}
+
 	// DDL: names are followed, types refused, triggers stay enabled, lookups go with what they are about.
 	sh.run(t, `ALTER TABLE public.people RENAME mail TO "e-mail%s"; ALTER TABLE public.people DISABLE TRIGGER USER`)
 	changes("INSERT INTO public.people VALUES (15, 'h', NULL)", "m_1|f|"+entry(1, 15, "h"))
@@ -275,6 +290,22 @@ SELECT weft.lookup_make('m_1'), weft.lookup_make('k'), weft.lookup_make('p')`)
 	changes("SELECT weft.lookup_follow("+quote.Literal(step)+", "+sh.prove("follow", step)+")", "; again|t|"+entry(0, 8, "a")+","+entry(0, 15, "h"))
 	sh.run(t, "SELECT weft.lookup_drop('again')")
 	sh.is("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'public.people'::regclass AND tgname LIKE 'weft %'", "0")
+}
+
+// commitWhenAwaited commits a prepared transaction when another session waits for it.
+func commitWhenAwaited(ctx context.Context, conn string) error {
+	c, err := pgx.Connect(ctx, conn)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	for awaited := false; !awaited; {
+		if err := c.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep')").Scan(&awaited); err != nil {
+			return err
+		}
+	}
+	_, err = c.Exec(ctx, "COMMIT PREPARED 'late'")
+	return err
 }
 
 // TestLookupUpgrade: a shard with the texts of an older weft gets these, its lookups get their

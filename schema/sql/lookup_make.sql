@@ -140,17 +140,26 @@ $b$BEGIN
     note_head, note_from || entry_head, entry_tail || note_tail));
   EXECUTE format('REVOKE EXECUTE ON FUNCTION weft.%I(regclass, bool), weft.%I() FROM PUBLIC', which || ':fill', which || ':note');
 
-  -- :apply deletes the entries in gone from the lookup table and adds those in added. In a lookup that is not unique,
+  -- :apply deletes the entries in gone from the lookup table and adds those in added. An entry may not be there yet although
+  -- its row is: the transaction that has stored both is committed on the shard of the row first. In a lookup that is not unique,
   -- an entry can be there several times, and one of them goes.
   EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(gone text, added text, proof text) RETURNS void', which || ':apply')
     || head || quote_literal(
     CASE WHEN l.single THEN format(
-$b$BEGIN
+$b$DECLARE n int;
+ BEGIN
   PERFORM weft.prove(%1$L || gone || E'\n' || added, proof);
-  IF gone <> '' THEN DELETE FROM weft.%2$I t USING (%3$s) e WHERE t.id = e.id AND %4$s; END IF;
+  IF gone <> '' THEN
+   DELETE FROM weft.%2$I t USING (%3$s) e WHERE t.id = e.id AND %4$s;
+   GET DIAGNOSTICS n = ROW_COUNT;
+   IF n < cardinality(string_to_array(gone, ',')) THEN
+    PERFORM weft.await_prepared(%7$L);
+    DELETE FROM weft.%2$I t USING (%3$s) e WHERE t.id = e.id AND %4$s;
+   END IF;
+  END IF;
   IF added <> '' THEN INSERT INTO weft.%2$I (id, %5$s) %6$s ORDER BY %5$s; END IF;
  END$b$,
-    which || E':apply\n', which, format(parse, 'gone'), same, vs, format(parse, 'added'))
+    which || E':apply\n', which, format(parse, 'gone'), same, vs, format(parse, 'added'), 'weft.' || quote_ident(which))
     ELSE format(
 $b$DECLARE c record;
  BEGIN
@@ -158,11 +167,17 @@ $b$DECLARE c record;
   IF gone <> '' THEN
    FOR c IN %3$s LOOP
     DELETE FROM weft.%2$I WHERE ctid = (SELECT t.ctid FROM weft.%2$I t WHERE t.id = c.id AND %4$s LIMIT 1 FOR UPDATE SKIP LOCKED);
+    IF NOT FOUND THEN
+     PERFORM weft.await_prepared(%7$L);
+     DELETE FROM weft.%2$I WHERE ctid = (SELECT t.ctid FROM weft.%2$I t WHERE t.id = c.id AND %4$s LIMIT 1
+      FOR UPDATE SKIP LOCKED);
+    END IF;
    END LOOP;
   END IF;
   IF added <> '' THEN INSERT INTO weft.%2$I (id, %5$s) %6$s; END IF;
  END$b$,
-    which || E':apply\n', which, format(parse, 'gone'), replace(same, '= e.', '= c.'), vs, format(parse, 'added')) END);
+    which || E':apply\n', which, format(parse, 'gone'), replace(same, '= e.', '= c.'), vs, format(parse, 'added'),
+    'weft.' || quote_ident(which)) END);
 
   IF l.single THEN
     -- :claim enters values before their rows are stored. It returns '' for each value that it has entered, and the id of

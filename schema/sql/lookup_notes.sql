@@ -90,3 +90,22 @@ BEGIN
     WHERE c.ctid = ANY (ARRAY(SELECT o.ctid FROM weft.change o WHERE o.tx = pg_current_xact_id() ORDER BY o.gone DESC LIMIT most))
     RETURNING c.lookup, c.gone, c.entries;
 END $f$;
+
+-- weft.await_prepared waits until the prepared transactions that write a lookup table now are over. Their proxies are about
+-- to commit them, or have died, which others notice within seconds.
+CREATE OR REPLACE FUNCTION weft.await_prepared(lookup regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+  those text[] := ARRAY(SELECT k.virtualtransaction FROM pg_locks k WHERE k.relation = lookup AND k.pid IS NULL
+    AND k.mode = 'RowExclusiveLock' AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
+  began timestamptz := clock_timestamp();
+BEGIN
+  WHILE cardinality(those) > 0 AND EXISTS (SELECT FROM pg_locks k WHERE k.pid IS NULL AND k.virtualtransaction = ANY (those)) LOOP
+    IF clock_timestamp() > began + interval '30 s' THEN
+      RAISE EXCEPTION USING ERRCODE = '40001',
+        MESSAGE = 'could not serialize access due to a transaction that is not yet committed on all shards', HINT = 'Try again.';
+    END IF;
+    PERFORM pg_sleep(0.002);
+  END LOOP;
+END $f$;
+REVOKE EXECUTE ON FUNCTION weft.await_prepared(regclass) FROM PUBLIC;
