@@ -21,7 +21,7 @@ func TestShapesOfWrites(t *testing.T) {
 		&plan.Local{Statement: run, Instances: in},
 		&plan.AtHome{Statement: run},
 		&plan.Share{Statement: run, Split: split},
-		&plan.Copies{Text: run.Text},
+		&plan.Copies{Statement: run},
 		&plan.Own{Text: run.Text, Instances: in},
 		&plan.Own{Text: run.Text},
 		&plan.Whole{},

@@ -81,12 +81,12 @@ func (w *wholePiece) looselyOrdered() bool {
 			return false
 		}
 		c := l.column(k.expr)
-		return c != nil && c.stored != nil && !c.stored.Bytewise && collatable[datum.Type(c.stored.Base)]
+		return c != nil && c.stored != nil && !c.stored.Bytewise && textTypes[datum.Type(c.stored.Base)]
 	})
 }
 
-// collatable are the types that are ordered by a collation.
-var collatable = map[datum.Type]bool{datum.Text: true, datum.Varchar: true, datum.Bpchar: true}
+// textTypes are the types that are ordered by a collation.
+var textTypes = map[datum.Type]bool{datum.Text: true, datum.Varchar: true, datum.Bpchar: true}
 
 // orderedByRows reports whether a key of the order is a row without a type of its own, which weft can neither compare nor carry.
 func (w *wholePiece) orderedByRows() bool {
