@@ -403,7 +403,10 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 		}
 	}
 	if ga.s.tx.readsAtomically(x) {
-		if err := ga.s.tx.snapLegs(x.legs); err != nil {
+		if err := ga.s.tx.snapLegs(x.legs); errors.Is(err, errNoShard) {
+			ga.s.route.refresh() // the shard has left since the query was planned
+			return errMoved
+		} else if err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -154,6 +155,9 @@ func (t *transaction) snapshotAll() error {
 	t.s.reach.track(legs)
 	if t.s.record.inEffect.read == readAtomic && len(legs) > 1 {
 		err := t.snapBlock(legs)
+		if errors.Is(err, errNoShard) {
+			err = pgerr.New(pgerr.SerializationFailure, "a shard has left the cluster while the transaction began").WithHint("Run the transaction again.")
+		}
 		if ended := t.s.legs.endLegs(legs, err != nil); err == nil {
 			err = ended
 		}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"weft/pgerr"
@@ -46,16 +47,23 @@ func (s *Server) askService(ctx context.Context, shard, database, sql string) ([
 func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*pool.Spare, error) {
 	spec, ok := s.cfg.Snapshot().Server(shard)
 	if !ok {
-		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
+		return nil, noShard(shard)
 	}
 	return s.service.Dial(ctx, spec, database, user)
+}
+
+// errNoShard is the cause of errors about a shard that is not in the directory: it may have left a moment ago.
+var errNoShard = errors.New("the directory does not have the shard")
+
+func noShard(name string) *pgerr.Error {
+	return pgerr.New(pgerr.UndefinedObject, "there is no shard %q", name).WithCause(errNoShard)
 }
 
 // awaitSpare is dialSpare, but waits while the shard has no primary.
 func (s *Server) awaitSpare(ctx context.Context, shard, database, user string) (*pool.Spare, error) {
 	spec, ok := s.cfg.Snapshot().Server(shard)
 	if !ok {
-		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
+		return nil, noShard(shard)
 	}
 	return s.service.Await(ctx, spec, database, user)
 }
