@@ -30,16 +30,17 @@ func TestClientLimits(t *testing.T) {
 		t.Errorf("a third one of another user's: %q", got)
 	}
 	_ = a.conn.Close(context.Background())
-	for until := time.Now().Add(pgtest.Patience); ; time.Sleep(5 * time.Millisecond) {
-		got := try(t, w, "victim", victimPassword)
-		if got == "" {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatalf("when one has left: %q", got)
+	for range 2 { // the second after the first, which leaves too
+		for until := time.Now().Add(pgtest.Patience); ; time.Sleep(5 * time.Millisecond) {
+			got := try(t, w, "victim", victimPassword)
+			if got == "" {
+				break
+			}
+			if time.Now().After(until) {
+				t.Fatalf("when one has left: %q", got)
+			}
 		}
 	}
-	connect(t, w, "victim", victimPassword)
 	if got := try(t, w, "mallory", ""); got != "28P01" {
 		t.Errorf("nobody's business before the password: %q", got)
 	}
