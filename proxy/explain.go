@@ -95,6 +95,9 @@ func (en *explainer) executeExplain(x *gathering, limit int) error {
 			return en.s.gather.boundFailed(err)
 		}
 		x.explain.ran = true
+		if setsFromRows(x.req.facts) && !en.s.tx.isOpen() {
+			en.s.route.sealPiped()
+		}
 	}
 	return en.passExplained(x, limit)
 }

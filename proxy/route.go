@@ -354,6 +354,17 @@ func (rt *routing) stillTrue() error {
 	return errMoved
 }
 
+// setsFromRows reports whether a statement calls set_config with a value of a row: the other participants cannot repeat it.
+func setsFromRows(f *parser.Facts) bool {
+	return len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0
+}
+
+// sealPiped keeps other shards out of the messages up to the Sync, for all of which the setting of setsFromRows holds.
+func (rt *routing) sealPiped() {
+	rt.s.implicit.noteWrite()
+	rt.s.tx.seal()
+}
+
 // useFor makes the lane's backend ready to run a text of that plan.
 func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bool) error {
 	if pledges(f) && rt.s.tx.isOpen() {
@@ -384,15 +395,15 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 	if first {
 		rt.s.tx.noteFirstUsed(rt.s.held.conn) // even if other backends have joined for a snapshot
 	}
-	if len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
-		// set_config with a value of a row: the other participants cannot repeat it.
-		if rt.s.tx.isOpen() && rt.s.held.participant() >= 0 {
+	if setsFromRows(f) {
+		switch {
+		case rt.s.tx.isOpen() && rt.s.held.participant() >= 0:
 			return crossShardBlock()
+		case rt.s.tx.isOpen():
+			rt.s.tx.seal()
+		case p.Explain == nil: // the shards of an EXPLAIN follow
+			rt.sealPiped()
 		}
-		if !rt.s.tx.isOpen() {
-			rt.s.implicit.noteWrite() // it holds for all messages up to the Sync
-		}
-		rt.s.tx.seal()
 	}
 	if f.Effects&parser.Notifies != 0 {
 		if err := rt.s.commit.notifiesHere(); err != nil {
