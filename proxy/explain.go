@@ -96,7 +96,7 @@ func (en *explainer) executeExplain(x *gathering, limit int) error {
 		}
 		x.explain.ran = true
 		if setsFromRows(x.req.facts) && !en.s.tx.isOpen() {
-			en.s.route.sealPiped()
+			en.s.implicit.seal()
 		}
 	}
 	return en.passExplained(x, limit)

@@ -104,6 +104,12 @@ func (im *implicit) isOpen() bool { return im.block == opened || im.block == wid
 // isPiped reports whether messages without a Sync may have written or locked rows.
 func (im *implicit) isPiped() bool { return im.block == piped || im.block == widened }
 
+// seal keeps other shards out of the messages up to the Sync, for all of which the setting of setsFromRows holds.
+func (im *implicit) seal() {
+	im.noteWrite()
+	im.s.tx.seal()
+}
+
 // hasEnded reports whether the backend has reported the end of a transaction since the last
 // Sync.
 func (im *implicit) hasEnded() bool { return im.run == endedRun || im.run == begunAnew }

@@ -359,12 +359,6 @@ func setsFromRows(f *parser.Facts) bool {
 	return len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0
 }
 
-// sealPiped keeps other shards out of the messages up to the Sync, for all of which the setting of setsFromRows holds.
-func (rt *routing) sealPiped() {
-	rt.s.implicit.noteWrite()
-	rt.s.tx.seal()
-}
-
 // useFor makes the lane's backend ready to run a text of that plan.
 func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bool) error {
 	if pledges(f) && rt.s.tx.isOpen() {
@@ -402,7 +396,7 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 		case rt.s.tx.isOpen():
 			rt.s.tx.seal()
 		case p.Explain == nil: // the shards of an EXPLAIN follow
-			rt.sealPiped()
+			rt.s.implicit.seal()
 		}
 	}
 	if f.Effects&parser.Notifies != 0 {
