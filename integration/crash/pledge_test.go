@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,54 +14,74 @@ import (
 	"weft/twopc"
 )
 
+// pledging is a bank whose clients prepare their transfers.
+type pledging struct {
+	*bank
+	t *testing.T
+	r *rand.Rand
+	n int // the last transfer
+}
+
+func newPledging(t *testing.T, database string) *pledging {
+	return &pledging{bank: newBank(t, database), t: t, r: newRand(*seed + 7)}
+}
+
+// prepare has the first proxy's client prepare a transfer. The proxy dies at a point, if there is one.
+func (b *pledging) prepare(point twopc.Point) (gid string, shards []int) {
+	b.t.Helper()
+	b.n++
+	c := b.conn(0)
+	shards = b.transfer(c, b.r, b.n, 3)
+	gid = fmt.Sprintf("pledge %d", b.n)
+	if point != "" {
+		b.weft[0].StopAt(b.t, string(point), true)
+	}
+	got, err := exec(c, patience, "prepare transaction '"+gid+"'", b.mode())
+	if point == "" && got != "" {
+		b.t.Fatalf("prepare transaction: %v", err)
+	}
+	if point != "" {
+		b.weft[0].WaitExit(b.t, patience)
+		b.replace(0, nil)
+	}
+	return gid, shards
+}
+
+// mode is the protocol of a transfer's commands: one after the other.
+func (b *pledging) mode() pgx.QueryExecMode {
+	return []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec}[b.n%2]
+}
+
+// listed reports whether a proxy's client sees that a transaction is prepared.
+func (b *pledging) listed(i int, gid string) bool {
+	return value[int](b.t, b.conn(i), "select count(*)::int from pg_prepared_xacts where gid = $1", gid) == 1
+}
+
+// ended waits until nothing is prepared, and looks that the last transfer is there whole, or not at all.
+func (b *pledging) ended(what string, committed bool, shards []int) {
+	b.t.Helper()
+	within(b.t, 10*time.Second, what+": nothing is prepared", func() bool { return b.prepared() == 0 })
+	want := 0
+	if committed {
+		want = len(shards)
+	}
+	if parts, sum := b.applied(b.n); parts != want || sum != b.total {
+		b.t.Fatalf("%s: %d of %d parts, sum %d", what, parts, len(shards), sum)
+	}
+}
+
 // TestPledges: a proxy dies at each point at which a client's PREPARE TRANSACTION, COMMIT PREPARED or ROLLBACK PREPARED can be. Either the transaction is
 // prepared on all its shards under the client's name, or on none; and it ends alike on all, through whatever proxy.
 func TestPledges(t *testing.T) {
 	together(t)
-	b := newBank(t, "c_pledge")
-	r := newRand(*seed + 7)
-	n := 0
-	// prepare has the first proxy's client prepare a transfer. The proxy dies at a point, if there is one.
-	prepare := func(point twopc.Point) (gid string, shards []int) {
-		t.Helper()
-		n++
-		c := b.conn(0)
-		shards = b.transfer(c, r, n, 3)
-		gid = fmt.Sprintf("pledge %d", n)
-		if point != "" {
-			b.weft[0].StopAt(t, string(point), true)
-		}
-		got, err := exec(c, patience, "prepare transaction '"+gid+"'", []any{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec}[n%2])
-		if point == "" && got != "" {
-			t.Fatalf("prepare transaction: %v", err)
-		}
-		if point != "" {
-			b.weft[0].WaitExit(t, patience)
-			b.replace(0, nil)
-		}
-		return gid, shards
-	}
-	listed := func(i int, gid string) bool {
-		return value[int](t, b.conn(i), "select count(*)::int from pg_prepared_xacts where gid = $1", gid) == 1
-	}
-	ended := func(what string, committed bool, shards []int) {
-		t.Helper()
-		within(t, 10*time.Second, what+": nothing is prepared", func() bool { return b.prepared() == 0 })
-		want := 0
-		if committed {
-			want = len(shards)
-		}
-		if parts, sum := b.applied(n); parts != want || sum != b.total {
-			t.Fatalf("%s: %d of %d parts, sum %d", what, parts, len(shards), sum)
-		}
-	}
+	b := newPledging(t, "c_pledge")
 	for _, point := range []twopc.Point{
 		twopc.BeforeDecide, twopc.AfterDecide, twopc.BeforePrepare, twopc.DuringPrepare, twopc.AfterPrepare, twopc.AfterCommit, twopc.AfterFollow,
 	} {
-		gid, shards := prepare(point)
+		gid, shards := b.prepare(point)
 		if point != twopc.AfterCommit && point != twopc.AfterFollow {
-			within(t, 10*time.Second, "its home shard lets go", func() bool { return !listed(1, gid) })
-			ended(string(point), false, shards)
+			within(t, 10*time.Second, "its home shard lets go", func() bool { return !b.listed(1, gid) })
+			b.ended(string(point), false, shards)
 			continue
 		}
 		// It stays, however long nobody comes.
@@ -71,38 +92,38 @@ func TestPledges(t *testing.T) {
 				others--
 			}
 		}
-		if !listed(1, gid) || b.prepared() != 1+others {
+		if !b.listed(1, gid) || b.prepared() != 1+others {
 			t.Fatalf("%s: %d are prepared, want 1 and %d", point, b.prepared(), others)
 		}
 		if pledged := value[int](t, b.conn(1), "select count(*)::int from weft.transactions where state = 'pledged'"); pledged != 1+others {
 			t.Errorf("weft.transactions shows %d, want %d", pledged, 1+others)
 		}
-		if parts, sum := b.applied(n); parts != 0 || sum != b.total {
+		if parts, sum := b.applied(b.n); parts != 0 || sum != b.total {
 			t.Fatalf("%s: %d parts are to be seen, sum %d", point, parts, sum)
 		}
 		if out, err := b.weft[1].Run("recover", "--settle"); err != nil || strings.Count(out, "pledged") != 1+others {
 			t.Errorf("weft recover --settle: %v\n%s", err, out)
 		}
 		must(t, b.conn(1), "commit prepared '"+gid+"'")
-		if parts, sum := b.applied(n); parts != len(shards) || sum != b.total || b.prepared() != 0 {
+		if parts, sum := b.applied(b.n); parts != len(shards) || sum != b.total || b.prepared() != 0 {
 			t.Fatalf("%s: after COMMIT PREPARED %d of %d parts, sum %d, %d are prepared", point, parts, len(shards), sum, b.prepared())
 		}
 	}
 	for i, verb := range []string{"commit", "rollback"} {
 		for _, point := range []twopc.Point{twopc.AfterCommit, twopc.BeforeArbitrate, twopc.AfterResolve, ""} {
-			gid, shards := prepare("")
+			gid, shards := b.prepare("")
 			c := b.conn(1 - i)
 			if point != "" {
 				b.weft[1-i].StopAt(t, string(point), true)
 			}
-			got, err := exec(c, patience, verb+" prepared '"+gid+"'", []any{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec}[n%2])
+			got, err := exec(c, patience, verb+" prepared '"+gid+"'", b.mode())
 			if point != "" && point != twopc.BeforeArbitrate {
 				b.weft[1-i].WaitExit(t, patience)
 				b.replace(1-i, nil)
 			} else if got != "" {
 				t.Fatalf("%s prepared: %v", verb, err)
 			}
-			ended(verb+" "+string(point), verb == "commit", shards)
+			b.ended(verb+" "+string(point), verb == "commit", shards)
 			if got, _ := exec(b.conn(0), patience, verb+" prepared '"+gid+"'"); got != "42704" {
 				t.Errorf("%s prepared again: %q", verb, got)
 			}
@@ -110,7 +131,7 @@ func TestPledges(t *testing.T) {
 	}
 
 	// Rows do not move away beneath it, and no backup point is made, until its client has ended it.
-	gid, shards := prepare("")
+	gid, shards := b.prepare("")
 	from, to := shards[1], shards[0]
 	bucket := b.bucketOf(b.accounts[from][0])
 	time.Sleep(1100 * time.Millisecond)
@@ -125,10 +146,25 @@ func TestPledges(t *testing.T) {
 	within(t, 30*time.Second, "the job goes on", func() bool {
 		return value[string](t, b.conn(0), "select state from weft.moves where job = $1", job) == "done"
 	})
-	ended("moved", true, shards)
+	b.ended("moved", true, shards)
 
-	// A participant's server comes back while its part is prepared, and is away when the client commits.
-	gid, shards = prepare("")
+	// No proxy is left.
+	gid, shards = b.prepare("")
+	for _, p := range b.weft {
+		p.Signal(t, syscall.SIGKILL)
+		p.WaitExit(t, patience)
+	}
+	must(t, b.direct(0), "commit prepared '"+gid+"'")
+	if out, _ := b.weft[0].Run("recover", "--settle"); strings.Contains(out, "prepared") { // a decision may be too young to be deleted
+		t.Errorf("weft recover --settle: %s", out)
+	}
+	b.ended("without a proxy", true, shards)
+}
+
+// TestPledgeServerAway: a participant's server comes back while its part is prepared, and is away when the client commits.
+func TestPledgeServerAway(t *testing.T) {
+	b := newPledging(t, "c_pledge_away")
+	gid, shards := b.prepare("")
 	shard := shards[0]
 	if shard == 0 {
 		shard = shards[1]
@@ -142,17 +178,5 @@ func TestPledges(t *testing.T) {
 	if err := <-done; err != nil && code(err) != "08007" {
 		t.Errorf("commit prepared while %d is away: %v", shard, err)
 	}
-	ended("a server was away", true, shards)
-
-	// No proxy is left.
-	gid, shards = prepare("")
-	for _, p := range b.weft {
-		p.Signal(t, syscall.SIGKILL)
-		p.WaitExit(t, patience)
-	}
-	must(t, b.direct(0), "commit prepared '"+gid+"'")
-	if out, _ := b.weft[0].Run("recover", "--settle"); strings.Contains(out, "prepared") { // a decision may be too young to be deleted
-		t.Errorf("weft recover --settle: %s", out)
-	}
-	ended("without a proxy", true, shards)
+	b.ended("a server was away", true, shards)
 }
