@@ -171,7 +171,7 @@ func TestPledgeServerAway(t *testing.T) {
 	}
 	b.any.Shards()[shard].Kill()
 	done := later(t, b.conn(1), "commit prepared '"+gid+"'", pgx.QueryExecModeSimpleProtocol)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // the server is away for so long
 	if err := b.any.Shards()[shard].Restart(context.Background()); err != nil {
 		t.Fatal(err)
 	}
