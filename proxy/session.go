@@ -419,6 +419,7 @@ func (o *answers) cut(to uint64) {
 
 // tell adds an error or notice of weft to the messages that wait for the client.
 func (o *answers) tell(e *pgerr.Error) {
+	o.s.lost.retry.lookAfter(e)
 	e = o.s.reach.asGivenUp(e)
 	if v := o.s.reach.asVictim(e.Code); v != nil {
 		e = v
@@ -520,7 +521,6 @@ func (o *answers) refuse(err error) error {
 	if o.s.lost.retry.takes(err, false) {
 		return nil
 	}
-	o.s.lost.retry.lookAfter(err)
 	o.tell(e)
 	return nil
 }
