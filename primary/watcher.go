@@ -20,7 +20,7 @@ type Conn interface {
 type Timing struct {
 	// Interval is between two probes of a server. Default 500ms.
 	Interval time.Duration
-	// Seeking is between two probes of a server while no primary is known. Default 50ms.
+	// Seeking is between two probes of a server while no primary is known. Default 20ms. After seekLong it is two and a half times as long.
 	Seeking time.Duration
 	// Timeout is how long a server may take to answer before it counts as silent. Default 1s.
 	Timeout time.Duration
@@ -33,12 +33,26 @@ func (t Timing) WithDefaults() Timing {
 	for _, f := range []struct {
 		d *time.Duration
 		v time.Duration
-	}{{&t.Interval, 500 * time.Millisecond}, {&t.Seeking, 50 * time.Millisecond}, {&t.Timeout, time.Second}, {&t.Patience, 10 * time.Second}} {
+	}{{&t.Interval, 500 * time.Millisecond}, {&t.Seeking, 20 * time.Millisecond}, {&t.Timeout, time.Second}, {&t.Patience, 10 * time.Second}} {
 		if *f.d == 0 {
 			*f.d = f.v
 		}
 	}
 	return t
+}
+
+// seekLong is how long a primary is sought before servers are probed less often.
+const seekLong = 10 * time.Second
+
+// pause returns how long to wait between two probes of a server.
+func (t Timing) pause(v *View, now time.Time) time.Duration {
+	switch {
+	case v.Open():
+		return t.Interval
+	case now.Sub(v.Since) > seekLong:
+		return t.Seeking * 5 / 2
+	}
+	return t.Seeking
 }
 
 // Config is what a Watcher needs. Dial is required.
@@ -258,11 +272,7 @@ func (w *Watcher) watch(ctx context.Context, s *watch) {
 			s.hangUp()
 		}
 		w.see(s, seen)
-		pause := w.cfg.Timing().WithDefaults().Interval
-		if !w.View().Open() {
-			pause = w.cfg.Timing().WithDefaults().Seeking
-		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(w.cfg.Timing().WithDefaults().pause(w.View(), time.Now()))
 		select {
 		case <-ctx.Done():
 		case <-s.wake:

@@ -265,3 +265,23 @@ func TestWatcherBrief(t *testing.T) {
 	set(false)
 	await(t, w, "a connection", func(*View) bool { return open() == 1 })
 }
+
+// TestPause: while no primary is known servers are probed often, and less often when that lasts.
+func TestPause(t *testing.T) {
+	now := time.Now()
+	timing := Timing{}.WithDefaults()
+	for _, test := range []struct {
+		view View
+		want time.Duration
+	}{
+		{View{State: Steady, Since: now.Add(-time.Hour)}, 500 * time.Millisecond},
+		{View{State: Seeking, Since: now}, 20 * time.Millisecond},
+		{View{State: Seeking, Since: now.Add(-9 * time.Second)}, 20 * time.Millisecond},
+		{View{State: Seeking, Since: now.Add(-11 * time.Second)}, 50 * time.Millisecond},
+		{View{State: Split, Since: now.Add(-time.Hour)}, 50 * time.Millisecond},
+	} {
+		if got := timing.pause(&test.view, now); got != test.want {
+			t.Errorf("%v since %v: %v, want %v", test.view.State, now.Sub(test.view.Since), got, test.want)
+		}
+	}
+}
