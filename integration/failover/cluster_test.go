@@ -18,6 +18,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"weft/dev"
+	"weft/dev/supervisor"
 	"weft/integration/harness"
 	"weft/pgserver"
 	"weft/pgserver/pgtest"
@@ -182,7 +184,7 @@ func (c *cluster) primary(shard int) (p server) {
 	return p
 }
 
-// awaitStandby waits until a shard has a standby that can take over: commits wait for it, and Patroni, if there is one, knows it.
+// awaitStandby waits until a shard has a standby that can take over: commits wait for it, and whoever promotes servers knows that they do.
 func (c *cluster) awaitStandby(shard int) {
 	c.t.Helper()
 	await(c.t, "a standby", func() bool {
@@ -192,11 +194,12 @@ func (c *cluster) awaitStandby(shard int) {
 	})
 }
 
-// replaces reports whether Patroni would promote the standby of a primary: commits wait for the standby some time before.
+// replaces reports whether the standby of a primary would be promoted: commits wait for the standby some time before.
 func (c *cluster) replaces(shard int, primary server) bool {
 	c.t.Helper()
 	if !slices.Contains(c.args, "--patroni") {
-		return true
+		all, err := dev.Servers(c.t.Context(), c.dir)
+		return err == nil && slices.ContainsFunc(all, func(s supervisor.Status) bool { return s.Shard == fmt.Sprintf("shard-%d", shard) && s.Replaces })
 	}
 	for _, s := range c.servers(shard) {
 		if s.Address != primary.Address {

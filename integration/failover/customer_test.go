@@ -20,7 +20,8 @@ type customer struct {
 	done    int
 	failed  []failure // of this round
 	longest time.Duration
-	acked   []int64 // ids of rows, or numbers of transfers, that were acknowledged
+	ended   []time.Time // when things of this round were done, by a client that asks all shards
+	acked   []int64     // ids of rows, or numbers of transfers, that were acknowledged
 }
 
 // failure is an error that a client has met.
@@ -73,6 +74,7 @@ func (u *customer) serve(ctx context.Context, customers int) {
 			id, err = u.act(c, id)
 		}
 		u.note(id, began, login, err)
+		time.Sleep(*think)
 	}
 	if c != nil {
 		_ = c.Close(context.Background())
@@ -130,6 +132,9 @@ func (u *customer) note(id int64, began time.Time, login bool, err error) {
 	u.longest = max(u.longest, time.Since(began))
 	if err == nil {
 		u.done++
+		if u.kind == "sum" {
+			u.ended = append(u.ended, time.Now())
+		}
 		if !u.reads() {
 			u.acked = append(u.acked, id)
 		}
@@ -146,10 +151,10 @@ func (u *customer) note(id int64, began time.Time, login bool, err error) {
 }
 
 // take returns what happened since the last call.
-func (u *customer) take() (done int, failed []failure, longest time.Duration) {
+func (u *customer) take() (done int, failed []failure, longest time.Duration, ended []time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	done, failed, longest = u.done, u.failed, u.longest
-	u.done, u.failed, u.longest = 0, nil, 0
-	return done, failed, longest
+	done, failed, longest, ended = u.done, u.failed, u.longest, u.ended
+	u.done, u.failed, u.longest, u.ended = 0, nil, 0, nil
+	return done, failed, longest, ended
 }

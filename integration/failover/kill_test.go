@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"context"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"weft/dev/patroni"
 )
 
@@ -18,14 +21,16 @@ var (
 	rounds      = flag.Int("rounds", 2, "how often TestKills takes a primary away")
 	withPatroni = flag.Bool("patroni", false, "let Patroni run the servers of TestKills")
 	freeze      = flag.Bool("freeze", false, "freeze the primary and its Patroni instead of killing the primary, and let them go on when there is another one; needs -patroni")
+	think       = flag.Duration("think", 0, "how long a client of TestKills waits between two things")
 	logs        = flag.String("logs", "", "a directory to which TestKills copies Patroni's logs if it fails")
 )
 
-// The longest pause of 99 rounds in 100.
+// The longest pause of 99 rounds in 100, and how long after a promotion the first answer may come.
 const (
 	barSupervisor = 2 * time.Second
 	barPatroni    = 8 * time.Second
 	barFrozen     = 30 * time.Second // ttl is 20 s
+	barFirst      = 200 * time.Millisecond
 )
 
 // TestKills kills or freezes primaries with synchronous standbys, one after the other, under two proxies and clients of many kinds. Nothing
@@ -65,15 +70,60 @@ func TestKills(t *testing.T) {
 			u.take()
 		}
 		time.Sleep(500 * time.Millisecond)
+		promoted := c.watchPromotion(shard)
 		lost := lose(c, shard)
 		time.Sleep(time.Second)
-		if s.round(round, shard, lost, customers); t.Failed() {
+		if s.round(round, shard, lost, promoted(), customers); t.Failed() {
 			break
 		}
 	}
 	stop()
 	s.audit(c, customers)
 	s.report(bar)
+}
+
+// watchPromotion asks the standby of a shard again and again whether it is one still. The function that it returns says when it was one for the last
+// time, and nothing if it still is: the shard has got its primary back.
+func (c *cluster) watchPromotion(shard int) (promoted func() time.Time) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var conn *pgx.Conn
+	for _, s := range c.servers(shard) {
+		if s.Role == "standby" {
+			var err error
+			if conn, err = pgx.Connect(ctx, "postgres://postgres@"+s.Address+"/app?sslmode=disable"); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	if conn == nil {
+		c.t.Fatalf("shard-%d has no standby", shard)
+	}
+	found := make(chan time.Time, 1)
+	go func() {
+		defer conn.Close(context.WithoutCancel(ctx))
+		last := time.Now()
+		for standby := true; standby; time.Sleep(time.Millisecond) {
+			asked := time.Now()
+			if err := conn.QueryRow(ctx, "select pg_is_in_recovery()").Scan(&standby); err != nil {
+				found <- time.Time{}
+				return
+			}
+			if standby {
+				last = asked
+			}
+		}
+		found <- last
+	}()
+	return func() time.Time {
+		defer cancel()
+		select {
+		case at := <-found:
+			return at
+		case <-time.After(time.Second):
+			return time.Time{}
+		}
+	}
 }
 
 // kill kills a primary's postmaster, and waits until there is another one, or the same one again if no standby had caught up.

@@ -15,6 +15,7 @@ import (
 type score struct {
 	t      testing.TB
 	pauses []time.Duration  // the longest that a client has waited for one thing, by round
+	firsts []time.Duration  // from when the new primary was a standby for the last time to the first answer that it has a part in, by round
 	failed map[string]int   // errors by kind of client
 	most   int              // errors that one client has met in one round, refusals not counted
 	waited int              // blocks that were refused because they had waited for as long as they may while they hold something
@@ -30,12 +31,15 @@ func newScore(t testing.TB) *score {
 const waitInTransaction = 5 * time.Second
 
 // round counts what clients have met since the last call. No read fails and no login; of writes that were under way when the primary was lost, one per client may.
-func (s *score) round(round, shard int, lost time.Time, customers []*customer) {
+func (s *score) round(round, shard int, lost, promoted time.Time, customers []*customer) {
 	s.t.Helper()
-	met, pause := 0, time.Duration(0)
+	met, pause, first := 0, time.Duration(0), time.Duration(-1)
 	for _, u := range customers {
-		done, failed, longest := u.take()
+		done, failed, longest, ended := u.take()
 		pause = max(pause, longest)
+		if i := slices.IndexFunc(ended, promoted.Before); i >= 0 && !promoted.IsZero() {
+			first = ended[i].Sub(promoted)
+		}
 		met += len(failed)
 		s.failed[u.kind] += len(failed)
 		if done == 0 {
@@ -56,7 +60,11 @@ func (s *score) round(round, shard int, lost time.Time, customers []*customer) {
 		}
 	}
 	s.pauses = append(s.pauses, pause)
-	s.t.Logf("round %d: shard-%d, pause %v, %d writes failed", round, shard, pause.Round(time.Millisecond), met)
+	if first >= 0 {
+		s.firsts = append(s.firsts, first)
+	}
+	s.t.Logf("round %d: shard-%d, pause %v, first answer %v after the promotion, %d writes failed", round, shard, pause.Round(time.Millisecond),
+		first.Round(time.Millisecond), met)
 }
 
 func list(failed []failure) string {
@@ -67,13 +75,13 @@ func list(failed []failure) string {
 	return strings.Join(lines, "\n")
 }
 
-// percentile returns the pause that p of 100 rounds do not exceed.
-func (s *score) percentile(p int) time.Duration {
-	sorted := slices.Sorted(slices.Values(s.pauses))
+// percentile returns the time that p of 100 rounds do not exceed.
+func percentile(times []time.Duration, p int) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[min(len(sorted)*p/100, len(sorted)-1)].Round(time.Millisecond)
+	return sorted[max((len(sorted)*p+99)/100, 1)-1].Round(time.Millisecond)
 }
 
 // enough is how many rounds are held against a bar: one round on a busy machine says nothing.
@@ -82,7 +90,9 @@ const enough = 10
 // report prints everything, and holds the pauses against a bar.
 func (s *score) report(bar time.Duration) {
 	s.t.Helper()
-	s.t.Logf("%d rounds: pause p50 %v, p99 %v, max %v (bar %v)", len(s.pauses), s.percentile(50), s.percentile(99), s.percentile(100), bar)
+	s.t.Logf("%d rounds: pause p50 %v, p99 %v, max %v (bar %v)", len(s.pauses), percentile(s.pauses, 50), percentile(s.pauses, 99), percentile(s.pauses, 100), bar)
+	s.t.Logf("%d promotions: first answer after p50 %v, p99 %v, max %v (bar %v)", len(s.firsts), percentile(s.firsts, 50), percentile(s.firsts, 99),
+		percentile(s.firsts, 100), barFirst)
 	for _, what := range slices.Sorted(maps.Keys(s.found)) {
 		s.t.Logf("%s: %d", what, s.found[what])
 	}
@@ -98,8 +108,11 @@ func (s *score) report(bar time.Duration) {
 			s.t.Errorf("%s: %d", what, n)
 		}
 	}
-	if got := s.percentile(99); got > bar && len(s.pauses) >= enough {
+	if got := percentile(s.pauses, 99); got > bar && len(s.pauses) >= enough {
 		s.t.Errorf("a pause of %v: the bar is %v", got, bar)
+	}
+	if got := percentile(s.firsts, 99); got > barFirst && len(s.firsts) >= enough {
+		s.t.Errorf("the first answer came %v after a promotion: the bar is %v", got, barFirst)
 	}
 }
 
