@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"weft/pgerr"
+	"weft/primary"
 )
 
 // ErrLost marks errors after which the backend's state is unknown.
@@ -21,13 +22,14 @@ func (c *Conn) Lost(err error) error {
 	return pgerr.New(pgerr.ConnectionFailure, "shard %q closed the connection unexpectedly", c.Shard()).
 		WithDetail("Nothing of what it was asked to do has been kept.").
 		WithHint("The server terminated or became unreachable while processing the request; weft connects again by itself.").
-		WithCause(&lostError{c.Shard(), err})
+		WithCause(&lostError{c.Shard(), c.generation, err})
 }
 
-// lostError says which shard a lost backend belonged to, and how it was lost.
+// lostError says which shard a lost backend belonged to, in which generation, and how it was lost.
 type lostError struct {
-	shard string
-	err   error
+	shard      string
+	generation primary.Generation
+	err        error
 }
 
 func (e *lostError) Error() string   { return ErrLost.Error() + ": " + e.err.Error() }
@@ -36,6 +38,8 @@ func (e *lostError) Unwrap() []error { return []error{ErrLost, e.err} }
 // Loss is how a backend was lost.
 type Loss struct {
 	Shard string
+	// Generation is the one of the backend's server at login. It is zero if the server was not asked.
+	Generation primary.Generation
 	// Gone says that the server or the network ended the connection, and that what came before was in order.
 	Gone bool
 	// Undone says that the server has said that it stops. It has then rolled back what it was doing.
@@ -53,7 +57,7 @@ func LossIn(err error) Loss {
 	if !errors.As(err, &e) {
 		return Loss{}
 	}
-	l := Loss{Shard: e.shard}
+	l := Loss{Shard: e.shard, Generation: e.generation}
 	var said *pgerr.Error
 	l.Undone = errors.As(e.err, &said) && said.IsFatal() && said.Code == pgerr.AdminShutdown
 	var errno syscall.Errno

@@ -30,7 +30,7 @@ type retry struct {
 	// wrote says that a statement which may change something was completed since the last Sync was answered.
 	wrote bool
 	tries uint8
-	shard string // that was lost
+	lost  pool.Loss // what was lost last; without a shard nobody needs to look
 }
 
 // mostRepeats is how often messages are handled again: a query that brings its server down must not do so for ever.
@@ -87,8 +87,8 @@ func (r *retry) takes(err error, alone bool) bool {
 	if undone := alone && loss.Undone || loss.Unfit || errors.Is(err, errUnsent); r.writes && (!undone || r.loose || r.completed || r.statements != 1) {
 		return false
 	}
-	if r.due, r.shard = true, loss.Shard; loss.Unfit {
-		r.shard = "" // nobody needs to look
+	if r.due, r.lost = true, loss; loss.Unfit {
+		r.lost.Shard = ""
 	}
 	r.tries++
 	return true
@@ -115,10 +115,10 @@ var errUnsent = errors.New("nothing has been sent")
 // session waits where it asks for a backend.
 func (r *retry) rewind() {
 	s := r.s
-	s.log.Info("statement repeated", "shard", r.shard, "attempt", r.tries)
+	s.log.Info("statement repeated", "shard", r.lost.Shard, "attempt", r.tries)
 	s.srv.metrics.repeated.Inc()
-	if r.shard != "" {
-		s.srv.keeper.seeker.Lost(s.srv.ctx, r.shard)
+	if r.lost.Shard != "" {
+		s.srv.keeper.seeker.Lost(s.srv.ctx, r.lost.Shard, r.lost.Generation)
 	}
 	s.out.cut(r.since)
 	s.pipe.resume()
@@ -142,7 +142,7 @@ func (r *retry) dies(c *pool.Conn, body []byte) bool {
 	if sh := c.Lane().Shard(); sh.IsStandby() {
 		return r.s.srv.keeper.seeker.LostStandby(r.s.srv.ctx, c.Shard(), sh.Address())
 	}
-	return r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, c.Shard())
+	return r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, c.Shard(), c.Generation())
 }
 
 // again reports whether the messages are handled again.
@@ -169,6 +169,6 @@ func (r *retry) evades(c *pool.Conn, body []byte) error {
 // what the client does next waits, instead of being sent over other connections that are about to end.
 func (r *retry) lookAfter(err error) {
 	if l := pool.LossIn(err); l.Gone && r.s.srv.conf().Pool.Failover.Wait > 0 && r.s.reach.whyGivenUp(err) == err {
-		r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, l.Shard)
+		r.s.srv.keeper.seeker.Lost(r.s.srv.ctx, l.Shard, l.Generation)
 	}
 }

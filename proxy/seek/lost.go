@@ -16,10 +16,18 @@ var lookPauses = [...]time.Duration{0, 20 * time.Millisecond, 100 * time.Millise
 const lookLimit = 2 * time.Second
 
 // Lost has the servers of a shard looked at because a connection to its primary has ended, and reports whether the shard has no primary
-// now. It takes as long as it takes to be sure.
-func (s *Seeker) Lost(ctx context.Context, shard string) bool {
-	before := s.View(shard)
-	return s.looks(ctx, shard, func(v *primary.View) bool { return !v.Open() }, func(v *primary.View) bool { return before != nil && v.Generation.Above(before.Generation) })
+// now. It takes as long as it takes to be sure: no time if another server has been promoted since the generation of the connection. A generation of
+// zero is that of now.
+func (s *Seeker) Lost(ctx context.Context, shard string, of primary.Generation) bool {
+	v := s.View(shard)
+	if v == nil {
+		return false
+	}
+	if of.Timeline == 0 {
+		of = v.Generation
+	}
+	over := func(v *primary.View) bool { return v.Open() && v.Generation.Above(of) }
+	return !over(v) && s.looks(ctx, shard, func(v *primary.View) bool { return !v.Open() }, over)
 }
 
 // LostStandby is Lost for a connection to a standby, and reports whether the standby does not follow any more.
