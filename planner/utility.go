@@ -189,16 +189,18 @@ func (cm commands) alone(r plan.Route) plan.Route {
 	return r
 }
 
+// vacuum returns the route of VACUUM and ANALYZE. Of a list of tables each shard does those that it
+// has.
 func (cm commands) vacuum(n *pg.VacuumStmt) plan.Route {
-	var list []named
-	for _, r := range n.Rels {
-		if v := r.GetVacuumRelation(); v.GetRelation() != nil {
-			list = append(list, rangeVar(v.Relation))
-		}
-	}
 	r := cm.global()
-	if len(list) > 0 {
-		r = cm.across(list...)
+	if len(n.Rels) > 0 {
+		r = cm.a.definitions().parted(n.Rels, func(o *pg.Node) plan.Route {
+			return cm.across(rangeVar(o.GetVacuumRelation().GetRelation()))
+		}, func(every []*pg.Node) *pg.Node {
+			fewer := proto.Clone(n).(*pg.VacuumStmt)
+			fewer.Rels = every
+			return &pg.Node{Node: &pg.Node_VacuumStmt{VacuumStmt: fewer}}
+		})
 	}
 	if n.IsVacuumcmd {
 		return cm.alone(r)

@@ -38,6 +38,9 @@ func (u *utility) prepareAlone(e *spread) error {
 	e.steps = nil
 	for i := range u.s.route.snap.Shards {
 		step := aloneStep{name: u.s.route.snap.Shards[i].Name, lane: u.s.held.laneOf(u.s.route.snap, i).lane, text: e.text}
+		if sql := e.plan.Change.Elsewhere; sql != "" && step.lane != u.s.lane {
+			step.text = sql
+		}
 		if again := e.plan.Change.Again; again != nil {
 			if err := u.lookAgain(again, &step); err != nil {
 				return err

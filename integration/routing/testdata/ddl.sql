@@ -75,6 +75,14 @@ drop table fresh;
 truncate order_items;
 select count(*) from order_items where customer_id = 3;
 analyze customers;
+analyze customers, settings;
+analyze settings (value), customers (name);
+vacuum settings, customers;
+vacuum (analyze) customers, settings;
+@error
+vacuum customers, nosuch;
+analyze settings, customers (nosuch);
+@route
 create view temporary_view as select id, name from customers;
 select * from temporary_view where id = 3;
 drop view temporary_view;
