@@ -26,6 +26,16 @@ delete from order_items i using orders o where o.customer_id = i.customer_id and
 delete from orders o where o.id in (select id from events where kind = 1) returning o.id;
 delete from orders where total = (select max(total) from orders) returning id, total;
 delete from orders where id in (select id from orders where status = 'new' order by total desc, id limit 2) returning id;
+begin;
+delete from orders where id in (select id from orders order by id limit 7 offset 2);
+delete from orders where (customer_id, id) in (select customer_id, id from orders order by total nulls last, id limit 3) returning id;
+delete from order_items where order_id in (select id from orders order by id desc limit 2);
+delete from orders where id = any (array(select id from orders order by id limit $1)) returning id;
+  -- int8:3
+update orders set status = 'batch' where id in (select id from orders where status <> 'batch' order by id limit 4);
+update orders set status = 'rest' where id in (select id from orders where status <> 'batch' order by id limit 4 offset 3) returning id, status;
+select id, status from orders order by id;
+rollback;
 delete from orders o using orders p where p.id = o.id + 1 and p.status = 'paid' and o.status = 'new' returning o.id, p.id;
 with gone as (select id from archive where id % 5 = 0) delete from orders using gone where gone.id = orders.id returning orders.id;
 delete from archive a using orders o where o.id = a.id returning a.id;
