@@ -253,6 +253,15 @@ func TestBindSources(t *testing.T) {
 		{"binary text in another encoding", texts, set(param(0)), ascii(typed(params(t, []int{1}, "é"), datum.Text)), all},
 		{"binary int in another encoding", ints, set(param(0)), ascii(typed(params(t, []int{1}, be(200, 8)), datum.Int8)), []string{"200"}},
 
+		{"lower case", texts, set(expr(plan.Lower, param(0), plan.Source{})), params(t, nil, "A-z9@X"), []string{"a-z9@x"}},
+		{"upper case", texts, set(expr(plan.Upper, lit(0), plan.Source{})), scanned(t, "'A-z9@[`{'"), []string{"A-Z9@[`{"}},
+		{"lower case of I", texts, set(expr(plan.Lower, param(0), plan.Source{})), params(t, nil, "I"), all},
+		{"lower case of i", texts, set(expr(plan.Lower, param(0), plan.Source{})), params(t, nil, "i"), []string{"i"}},
+		{"upper case of i", texts, set(expr(plan.Upper, param(0), plan.Source{})), params(t, nil, "i"), all},
+		{"lower case beyond ASCII", texts, set(expr(plan.Lower, param(0), plan.Source{})), params(t, nil, "É"), all},
+		{"lower case of NULL", texts, set(expr(plan.Lower, param(0), plan.Source{})), params(t, nil, nil), none},
+		{"lower case of another type", texts, set(expr(plan.Lower, param(0), plan.Source{})), typed(params(t, nil, "A"), datum.Bpchar), all},
+
 		{"array", ints, set(arr(0)), scanned(t, "'{1, 2 ,NULL}'"), []string{"1", "2"}},
 		{"empty array", ints, set(arr(0)), scanned(t, "' { } '"), none},
 		{"array with spaces", texts, set(arr(0)), scanned(t, `'{ a b , "c" }'`), []string{"a b", "c"}},

@@ -12,6 +12,9 @@ import (
 // the value.
 func (b *Binder) value(src *plan.Source) (datum.Value, bool) {
 	if src.Negative && src.Kind != plan.Literal || src.Kind == plan.Computed {
+		if src.Kind == plan.Computed && src.Expr.Func() != "" {
+			return b.cased(src.Expr)
+		}
 		return b.computed(src)
 	}
 	v, ok := b.plain(src)
@@ -185,6 +188,31 @@ func (b *Binder) computed(src *plan.Source) (datum.Value, bool) {
 	b.buf = binary.BigEndian.AppendUint64(b.buf, uint64(n))
 	// number has checked the range; every column takes an int8 for the same number.
 	return datum.Value{Type: datum.Int8, Format: datum.BinaryFormat, Bytes: b.since(start)}, true
+}
+
+// cased returns a text in lower or upper case. It reports false unless the case of all characters is
+// the same in all locales: ASCII, but for I and i, which Turkish pairs with other letters.
+func (b *Binder) cased(e *plan.Expr) (datum.Value, bool) {
+	v, ok := b.plain(&e.Left)
+	switch {
+	case !ok:
+		return v, false
+	case v.Bytes == nil:
+		return datum.Value{Type: datum.Text}, true
+	case v.Type != datum.Text && v.Type != datum.Varchar && v.Type != datum.Unknown && v.Type != 0:
+		return v, false
+	}
+	start := len(b.buf)
+	for _, c := range v.Bytes {
+		switch {
+		case c >= 0x80, e.Op == plan.Lower && c == 'I', e.Op == plan.Upper && c == 'i':
+			return v, false
+		case e.Op == plan.Lower && c >= 'A' && c <= 'Z', e.Op == plan.Upper && c >= 'a' && c <= 'z':
+			c ^= 'a' - 'A'
+		}
+		b.buf = append(b.buf, c)
+	}
+	return datum.Value{Type: datum.Text, Bytes: b.since(start)}, true
 }
 
 // number evaluates a source that is a whole number. It reports false for any other source, and

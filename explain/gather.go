@@ -296,6 +296,9 @@ func (x *Execution) source(s plan.Source) string {
 		}
 		return x.Literal(s.Index)
 	case plan.Computed:
+		if f := s.Expr.Func(); f != "" {
+			return f + "(" + x.source(s.Expr.Left) + ")"
+		}
 		return "(" + x.source(s.Expr.Left) + " " + string(s.Expr.Op) + " " + x.source(s.Expr.Right) + ")"
 	case plan.Constant:
 		return strings.TrimSpace(quote.Literal(s.Text))

@@ -232,7 +232,7 @@ const (
 	ParamArray
 	// Generated is the Index-th value that Generate supplies.
 	Generated
-	// Computed is Expr's value.
+	// Computed is Expr's value: a whole number, or a text.
 	Computed
 	// Constant is Text, a value that stands in the schema (a column default).
 	Constant
@@ -253,8 +253,27 @@ type Source struct {
 	Text     string
 }
 
-// Expr is integer arithmetic on sources.
+// Expr is integer arithmetic on sources, or a text in another case.
 type Expr struct {
-	Op          byte // '+', '-', '*'
+	Op          byte // '+', '-', '*'; Lower and Upper take Left alone
 	Left, Right Source
+}
+
+// Lower and Upper are the operations of an Expr that make texts.
+const (
+	Lower = 'l'
+	Upper = 'u'
+)
+
+// Func returns the name of the function that makes a text of Left; "" for arithmetic.
+func (e *Expr) Func() string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Op == Lower:
+		return "lower"
+	case e.Op == Upper:
+		return "upper"
+	}
+	return ""
 }

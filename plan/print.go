@@ -191,6 +191,9 @@ func (s Source) String() string {
 	case Generated:
 		return "generated " + strconv.Itoa(s.Index+1)
 	case Computed:
+		if f := s.Expr.Func(); f != "" {
+			return f + "(" + s.Expr.Left.String() + ")"
+		}
 		return "(" + s.Expr.Left.String() + " " + string(s.Expr.Op) + " " + s.Expr.Right.String() + ")"
 	case Constant:
 		out = "constant " + strconv.Quote(s.Text)

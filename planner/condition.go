@@ -180,6 +180,9 @@ func (pr predicates) constantFact(c *column, n *pg.Node) []fact {
 		return nil
 	}
 	src, ok := pr.constant(n)
+	if !ok && c.class() == datum.Text && c.typ != datum.Bpchar {
+		src, ok = pr.cased(n)
+	}
 	if !ok {
 		return nil
 	}

@@ -110,7 +110,7 @@ func (pr predicates) cast(c *pg.TypeCast) (plan.Source, bool) {
 		return src, ok
 	}
 	switch {
-	case src.Kind == plan.Computed:
+	case src.Kind == plan.Computed && src.Expr.Func() == "":
 		return src, class(t) == datum.Int8
 	case src.Type == datum.Unknown || src.Type == 0:
 		// '42'::bigint, or $1::bigint where the client declared no type: the
@@ -184,6 +184,41 @@ func (pr predicates) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 		t = datum.Int8
 	}
 	return plan.Source{Kind: plan.Computed, Type: t, Expr: &plan.Expr{Op: names[0][0], Left: left, Right: right}}, true
+}
+
+// cased returns the source of lower(…) or upper(…) of a constant text.
+func (pr predicates) cased(n *pg.Node) (plan.Source, bool) {
+	op, arg := pr.l.a.reach().changesCase(n.GetFuncCall())
+	if op == 0 {
+		return plan.Source{}, false
+	}
+	src, ok := pr.constant(arg)
+	switch {
+	case !ok || src.Kind != plan.Literal && src.Kind != plan.Param:
+		return plan.Source{}, false
+	case src.Type != 0 && src.Type != datum.Unknown && src.Type != datum.Text && src.Type != datum.Varchar:
+		return plan.Source{}, false
+	}
+	return plan.Source{Kind: plan.Computed, Type: datum.Text, Expr: &plan.Expr{Op: op, Left: src}}, true
+}
+
+// changesCase returns the operation and the argument of a call of PostgreSQL's own lower and upper;
+// 0 for other calls.
+func (re reach) changesCase(f *pg.FuncCall) (op byte, arg *pg.Node) {
+	if len(f.GetArgs()) != 1 || f.AggStar || f.AggDistinct || f.FuncVariadic || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 || re.a.text.stored || re.a.env.Schema == nil {
+		return 0, nil
+	}
+	names := nameList(f.Funcname)
+	name := names[len(names)-1]
+	switch {
+	case len(names) > 1 && schemaOf(f.Funcname) != "pg_catalog", len(re.userFunctions(schemaOf(f.Funcname), name)) > 0:
+		return 0, nil
+	case name == "lower":
+		return plan.Lower, f.Args[0]
+	case name == "upper":
+		return plan.Upper, f.Args[0]
+	}
+	return 0, nil
 }
 
 // integer returns the source of a constant that is an int4 or int8 in every context.

@@ -3,6 +3,7 @@ package planner
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/datum"
 	"weft/parser"
 	"weft/plan"
 )
@@ -303,6 +304,9 @@ func (l *level) expression(n *pg.Node) {
 			return false
 		case *pg.FuncCall:
 			l.call(m)
+			if op, arg := l.a.reach().changesCase(m); op != 0 {
+				l.a.params.infer(arg, datum.Text)
+			}
 			if m.Over == nil && l.aggregates(m) {
 				l.owned(m)
 			}

@@ -116,6 +116,9 @@ func (k *keys) source(s *plan.Source) string {
 	case plan.Generated:
 		return fmt.Sprintf("new %d", s.Index)
 	case plan.Computed:
+		if f := s.Expr.Func(); f != "" {
+			return f + "(" + k.source(&s.Expr.Left) + ")"
+		}
 		return "(" + k.source(&s.Expr.Left) + string(s.Expr.Op) + k.source(&s.Expr.Right) + ")"
 	case plan.Constant:
 		return fmt.Sprintf("%q", s.Text)

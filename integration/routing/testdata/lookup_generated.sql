@@ -16,6 +16,20 @@ insert into members (id, email, org, slug) select g, 'M' || g || '@x', g % 3, 's
 select id from members where email_lower = 'm7@x';
 select id from members where email_lower = lower($1);
   -- text:M8@X
+  -- varchar:m9@X
+  -- unknown:M10@x
+  -- text:NIXM8@X
+  -- text:ÄM8@X
+  -- text:NULL
+select id from members where email_lower = lower('M7@X');
+select id from members where email_lower in (lower('M7@X'), 'm8@x', lower($1::text)) order by id;
+  -- text:M9@X
+select id from members where upper($1) = email_lower or email_lower = upper(lower('m5@x'));
+  -- text:m8@x
+select id from members where email_lower = lower('M1@X') and slug = lower($1);
+  -- text:S1
+select m.id from members m join members n on n.id = m.id where n.email_lower = lower($1) and m.slug <> $1;
+  -- text:M4@X
 select id from members where org = 1 and slug_unique = 's7';
 insert into members (id, email, org, slug) values (101, 'New@x', 1, 'new'), (102, null, null, 's1'), (103, null, 1, null);
 update members set email = 'm9@X' where id = 9;
