@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"weft/directory"
@@ -53,19 +54,25 @@ func (u *utility) declareInBlock(f *plan.Function, params [][]byte) error {
 			return err
 		}
 	}
-	if req.Links != "" {
-		return pgerr.New(pgerr.FeatureNotSupported, "foreign_keys => '%s' cannot be used inside a transaction block", req.Links).
-			WithHint("Call it by itself, outside of the block; or let the foreign keys contain the shard key.")
-	}
 	if u.s.commit.tablesInBlock().Find(req.Table.Schema, req.Table.Name) != nil {
 		return pgerr.New(pgerr.DuplicateObject, "%q is already declared", req.Table.Name)
 	}
 	if err := schema.Empty(func(sql string) ([][]string, error) { return u.s.commit.askBeside(u.s.held.conn, sql) }, req.Table); err != nil {
 		return err
 	}
+	if req.Links != "" {
+		if err := u.keyInBlock(req); err != nil {
+			return err
+		}
+	}
 	in, err := u.judgeInBlock(req, kind)
 	if err != nil {
 		return err
+	}
+	if in.Uniques {
+		if err := u.s.lookups.installLookups(); err != nil {
+			return err
+		}
 	}
 	err = u.s.every.withOthers(func(i int, c *pool.Conn) (err error) {
 		u.s.every.beside(c, func() { err = in.Apply(u.s.srv.ctx, c, u.s.route.snap.Shards[i].Name) })
@@ -87,6 +94,40 @@ func (u *utility) declareInBlock(f *plan.Function, params [][]byte) error {
 	}
 	u.s.record.done.note(u.s, declaresTable)
 	u.s.commit.noteChange(&plan.Plan{Change: &plan.Change{Declares: []string{string(text)}}})
+	if !in.Uniques {
+		return nil
+	}
+	made := plan.LookupChange{Kind: plan.Uniques, Table: plan.Name{Schema: req.Table.Schema, Table: req.Table.Name}}
+	return u.s.lookups.afterLookups(&plan.Change{Lookups: []plan.LookupChange{made}})
+}
+
+// keyInBlock gives the foreign keys of a table the shard key before the table is declared inside the block.
+func (u *utility) keyInBlock(req *schema.Request) error {
+	var keyed *schema.InsideLinks
+	err := u.lookInBlock(func(snap *directory.Snapshot) (err error) {
+		keyed, err = schema.KeyInside(u.s.srv.ctx, u.s.held.conn, snap, *req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, sql := range slices.Concat(keyed.All, keyed.Home) {
+		err := u.s.every.execBeside(u.s.held.conn, sql)
+		if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.ObjectInUse {
+			return e.WithHint("Declare the tables before the block writes rows, or send SET CONSTRAINTS ALL IMMEDIATE first: then deferred foreign keys have nothing left to check.")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, sql := range keyed.All {
+		if err := u.s.every.withOthers(func(_ int, c *pool.Conn) error { return u.s.every.execBeside(c, sql) }); err != nil {
+			return err
+		}
+	}
+	for _, n := range keyed.Notices {
+		u.s.out.tell(n)
+	}
 	return nil
 }
 
@@ -95,23 +136,32 @@ var declaresTable = &parser.Facts{Statements: 1, Effects: parser.DDL | parser.Wr
 
 // judgeInBlock judges a declaration by what the block sees.
 func (u *utility) judgeInBlock(req *schema.Request, kind directory.TableKind) (in *schema.Inside, err error) {
+	err = u.lookInBlock(func(snap *directory.Snapshot) (err error) {
+		in, err = schema.DeclareInside(u.s.srv.ctx, u.s.held.conn, snap, *req, kind)
+		return err
+	})
+	return in, err
+}
+
+// lookInBlock calls look with the declarations as the block sees them. What look changes of the settings of the backend at hand
+// is taken back.
+func (u *utility) lookInBlock(look func(snap *directory.Snapshot) error) (err error) {
 	snap := u.s.route.snap.Clone()
 	for _, c := range u.s.tx.changesLeft(u.s.record.done.changes) {
 		applyChange(snap, u.s.db.Name, c)
 	}
 	c := u.s.held.conn
-	// What DeclareInside changes of the backend's settings, ROLLBACK TO the savepoint restores.
 	const point = `"\x01d"`
 	u.s.every.beside(c, func() {
 		if _, err = c.Exec("SAVEPOINT " + point); err != nil {
 			return
 		}
-		in, err = schema.DeclareInside(u.s.srv.ctx, c, snap.For(u.s.db.Name), *req, kind)
+		err = look(snap.For(u.s.db.Name))
 		if _, undone := c.Exec("ROLLBACK TO " + point + "; RELEASE " + point); undone != nil {
 			err = undone
 		}
 	})
-	return in, err
+	return err
 }
 
 // carriedNow refuses a declaration inside a block while rows of the database move.

@@ -31,7 +31,7 @@ func (u *utility) callQuery(p *plan.Plan, n int) error {
 		return u.s.lost.refuseRead(err)
 	}
 	u.s.out.Grow()
-	u.s.out.B = append(u.s.out.B, describeCall(p)...)
+	u.s.out.B = append(u.s.out.B, describeCall(p, allAreText)...)
 	u.s.out.B = append(u.s.out.B, callResult(p.Function, rows)...)
 	u.s.out.tellReady()
 	return nil
@@ -43,7 +43,11 @@ func (u *utility) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
 	if !ok {
 		return u.s.lost.refuseBound(pgerr.New(pgerr.ProtocolViolation, "invalid message format"))
 	}
-	lp := &localPortal{plan: p}
+	_, formats, ok := wire.SplitBind(tail)
+	if !ok {
+		return u.s.lost.refuseBound(pgerr.New(pgerr.ProtocolViolation, "invalid message format"))
+	}
+	lp := &localPortal{plan: p, formats: slices.Clone(formats)}
 	values, ok := params.Texts()
 	if !ok {
 		return u.s.lost.refuseBound(pgerr.New(pgerr.FeatureNotSupported, "binary parameters of weft's functions are not supported").
@@ -87,14 +91,18 @@ func describeParams(p *plan.Plan) []byte {
 	return wire.End(b, at)
 }
 
-// describeCall is the RowDescription of a call.
-func describeCall(p *plan.Plan) []byte {
+// describeCall is the RowDescription of a call whose rows are wanted in formats. The values of its types are the same in all formats.
+func describeCall(p *plan.Plan, formats []byte) []byte {
+	wanted := request{formats: formats}
 	columns := []wire.Column{{Name: p.Function.Column, OID: oidVoid, Size: 4}}
 	if len(p.Function.Returns) > 0 {
 		columns = nil
 		for _, name := range p.Function.Returns {
 			columns = append(columns, wire.Column{Name: name, OID: oidText, Size: -1})
 		}
+	}
+	for i := range columns {
+		columns[i].Format = wanted.formatOf(i)
 	}
 	return wire.AppendRowDescription(nil, columns)
 }

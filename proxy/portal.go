@@ -25,6 +25,7 @@ type localPortal struct {
 	// fulfils: the text ends a transaction that a client has prepared.
 	fulfils bool
 	args    [][]byte
+	formats []byte // of the rows, as in a Bind
 	// gather is a query that several shards answer.
 	gather *gathering
 	// copies is a COPY that concerns several shards.
@@ -304,7 +305,10 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		if lp.program != nil && (lp.program.plan.Described || lp.program.plan.Locked() != nil) {
 			return true, ps.s.util.programs.describe(lp.program)
 		}
-		pl = lp.plan
+		if pl = lp.plan; pl != nil {
+			ps.s.pipe.ops.push(op{kind: opLocal, frame: describeCall(pl, lp.formats)})
+			return true, nil
+		}
 	} else {
 		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.isSkipping() {
 			return true, err
@@ -324,7 +328,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: frame})
 	}
 	if pl != nil {
-		ps.s.pipe.ops.push(op{kind: opLocal, frame: describeCall(pl)})
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: describeCall(pl, allAreText)})
 		return true, nil
 	}
 	ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.NoData})

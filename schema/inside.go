@@ -16,6 +16,8 @@ import (
 type Inside struct {
 	Table   directory.Table
 	Notices []*pgerr.Error
+	// Uniques: the table needs lookups for its unique indexes.
+	Uniques bool
 
 	def   *Definition
 	views []Object // those that can live on every shard from now on
@@ -71,11 +73,6 @@ func DeclareInside(ctx context.Context, c Conn, snap *directory.Snapshot, req Re
 			}
 		}
 	}
-	if kind == directory.Sharded {
-		if need := needLookups(rel, &v.table); len(need) > 0 {
-			return nil, inside("(%s) of %q is unique without the shard key and needs a lookup, which cannot be made inside a transaction block", listUnique(need[0]), req.name())
-		}
-	}
 	for _, fk := range v.incoming {
 		rows, err := s.one("SELECT EXISTS (SELECT FROM " + fk.Table.SQL() + ")")
 		if err != nil {
@@ -90,7 +87,7 @@ func DeclareInside(ctx context.Context, c Conn, snap *directory.Snapshot, req Re
 	} else if who != "" {
 		return nil, inside("%s is about %q and would have to follow it to the other shards, which cannot be done inside a transaction block", who, req.name())
 	}
-	in := &Inside{Table: v.table, Notices: v.notices, def: seen.def}
+	in := &Inside{Table: v.table, Notices: v.notices, def: seen.def, Uniques: kind == directory.Sharded && len(needLookups(rel, &v.table)) > 0}
 	d := &declaration{ctx: ctx, req: &req, kind: kind, table: v.table, snap: snap, home: s, seen: seen, notice: func(n *pgerr.Error) { in.Notices = append(in.Notices, n) }}
 	in.views, err = d.copiedViews()
 	return in, err

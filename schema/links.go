@@ -34,6 +34,8 @@ type link struct {
 type links struct {
 	uniques []unique
 	keyed   []link
+	// inside: the changes are made in a transaction of all shards, so that declared tables can be changed too.
+	inside bool
 }
 
 // unique is a constraint that a table gets.
@@ -41,6 +43,7 @@ type unique struct {
 	table   catalog.Name
 	columns []string
 	index   string // made for the constraint; empty for none
+	all     bool   // the table is declared, and every shard makes the constraint
 }
 
 // KeyLinks gives the foreign keys of tables that are about to be declared the shard keys, in a transaction of its own on the
@@ -67,7 +70,7 @@ func (m *Mover) KeyLinks(ctx context.Context, reqs []Request, online bool, notic
 		k.undo()
 		return m.ended(ctx, k.named(err))
 	}
-	k.tell(notice)
+	k.found.tell(notice)
 	return nil
 }
 
@@ -120,7 +123,7 @@ func (k *keying) find() error {
 		}
 	}
 	k.schema = schema
-	k.found, err = findLinks(schema, k.snap, k.reqs)
+	k.found, err = findLinks(&links{}, schema, k.snap, k.reqs)
 	return err
 }
 
@@ -187,12 +190,12 @@ func (k *keying) judge() error {
 	return d.look(facts, k.s, k.snap)
 }
 
-func (k *keying) tell(notice Notice) {
-	for _, u := range k.found.uniques {
+func (ls *links) tell(notice Notice) {
+	for _, u := range ls.uniques {
 		notice.tell("%s has a unique constraint on (%s) now, for foreign keys that contain the shard key", display(u.table), strings.Join(u.columns, ", "))
 	}
-	for i := range k.found.keyed {
-		tellKeyed(notice, &k.found.keyed[i].now)
+	for i := range ls.keyed {
+		tellKeyed(notice, &ls.keyed[i].now)
 	}
 }
 
@@ -201,9 +204,8 @@ func tellKeyed(notice Notice, fk *catalog.ForeignKey) {
 		strings.Join(fk.Columns, ", "), display(fk.References), strings.Join(fk.RefColumns, ", "))
 }
 
-// findLinks returns what has to change before tables are declared. What no foreign key can contain is left to the judge.
-func findLinks(schema *catalog.Schema, snap *directory.Snapshot, reqs []Request) (*links, error) {
-	out := &links{}
+// findLinks adds to out what has to change before tables are declared. What no foreign key can contain is left to the judge.
+func findLinks(out *links, schema *catalog.Schema, snap *directory.Snapshot, reqs []Request) (*links, error) {
 	key := func(n catalog.Name) (columns []string, declared bool) {
 		for i := range reqs {
 			if reqs[i].Table == n {
@@ -278,6 +280,8 @@ func (ls *links) add(schema *catalog.Schema, rel *catalog.Relation, l link) erro
 	case other == nil || planned || other.HasUnique(l.now.RefColumns):
 	case l.here:
 		ls.unique(l.was.References, l.now.RefColumns)
+	case ls.inside:
+		ls.uniques = append(ls.uniques, unique{table: l.was.References, columns: l.now.RefColumns, all: true})
 	default:
 		return refuse(pgerr.InvalidForeignKey, "foreign key %q of %q needs a unique constraint on (%s) of %q", l.was.Name, display(rel.Name),
 			strings.Join(l.now.RefColumns, ", "), display(l.was.References)).

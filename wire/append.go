@@ -180,9 +180,10 @@ func AppendError(b []byte, e *pgerr.Error) []byte {
 
 // Column is one column of a RowDescription that weft itself makes.
 type Column struct {
-	Name string
-	OID  uint32
-	Size int16
+	Name   string
+	OID    uint32
+	Size   int16
+	Format int16
 }
 
 // AppendRowDescription adds the description of text columns of weft's own
@@ -195,7 +196,8 @@ func AppendRowDescription(b []byte, cols []Column) []byte {
 		b = append(b, 0, 0, 0, 0, 0, 0)
 		b = binary.BigEndian.AppendUint32(b, c.OID)
 		b = binary.BigEndian.AppendUint16(b, uint16(c.Size))
-		b = append(b, 0xff, 0xff, 0xff, 0xff, 0, 0)
+		b = append(b, 0xff, 0xff, 0xff, 0xff)
+		b = binary.BigEndian.AppendUint16(b, uint16(c.Format))
 	}
 	return End(b, at)
 }

@@ -70,7 +70,10 @@ func TestDeclareInBlock(t *testing.T) {
 		w.must(c, "rollback")
 	}
 	refused("0A000", "has rows", "create table full_table (id bigint primary key)", "insert into full_table values (1)", "select weft.shard_table('full_table', 'id')")
-	refused("0A000", "needs a lookup", "create table with_email (id bigint primary key, email text unique)", "select weft.shard_table('with_email', 'id')")
+	refused("0A000", "does not contain the shard key", "create table with_email (id bigint primary key, email text unique deferrable)", "select weft.shard_table('with_email', 'id')")
+	refused("55006", "pending trigger events", "create table bay (id int primary key, acct bigint not null references acct deferrable initially deferred)",
+		"select weft.shard_table('bay', 'acct', foreign_keys => 'shard')", "insert into bay values (1, 1)",
+		"create table bed (id int primary key, acct bigint not null, bay int references bay)", "select weft.shard_table('bed', 'acct', foreign_keys => 'shard')")
 	refused("42703", "does not exist", "create table other_table (id bigint primary key)", "select weft.shard_table('other_table', 'key')")
 	refused("42710", "already declared", "select weft.shard_table('acct', 'id')")
 	refused("25001", "transaction block", "select weft.unshard_table('acct')")

@@ -24,7 +24,7 @@ type Statement struct {
 
 // kinds are the sections that exist, and whether they hold statements.
 var kinds = map[string]bool{
-	"setup": true, "weft": true, "data": true, "route": true, "error": true, "maybe": true, "simple": true,
+	"setup": true, "weft": true, "plain": true, "data": true, "route": true, "error": true, "maybe": true, "simple": true,
 	"conn": false, "mask": false, "tables": false,
 }
 

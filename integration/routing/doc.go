@@ -9,7 +9,7 @@
 // prepared statement whose shard changes at each execution. Sections say what
 // is expected:
 //
-//	@setup   both, once; @weft: weft alone; @data: both, before each mode
+//	@setup   both, once; @weft and @plain: one of them alone; @data: both, before each mode
 //	@route   must be answered, and as PostgreSQL does
 //	@error   must fail as on PostgreSQL
 //	@maybe   may be refused with 0A000, never answered wrongly

@@ -113,6 +113,8 @@ func play(t *testing.T, name string, script []pair.Section) {
 				first.Both(t, st.Pos, st.SQL)
 			case "weft":
 				declare(t, first, st)
+			case "plain":
+				first.Plain.Must(t, st.SQL)
 			case "data":
 				data = append(data, st)
 			}
@@ -176,7 +178,7 @@ func (p *player) pair(t testing.TB) *pair.Pair {
 func (p *player) section(t *testing.T, s pair.Section) {
 	expect := s.Kind
 	switch s.Kind {
-	case "setup", "weft", "data":
+	case "setup", "weft", "plain", "data":
 		return
 	case "conn":
 		p.current = s.Arg
