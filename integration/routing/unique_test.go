@@ -1,10 +1,13 @@
 package routing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,4 +198,71 @@ func TestUniqueDerivedRefused(t *testing.T) {
 			t.Errorf("an equal row: %s %s", a.Code, a.Message)
 		}
 	}
+}
+
+// TestUniqueReplaced: while one unique index takes the place of another, no value is stored twice, whatever clients do meanwhile.
+func TestUniqueReplaced(t *testing.T) {
+	db := database(t, "unique_replaced")
+	connect := func() *pgx.Conn { return harness.Weft(t).Connect(t, "postgres", "dbname="+db) }
+	ddl := connect()
+	must := func(sql string) {
+		t.Helper()
+		if _, err := ddl.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	must("create table users (id int primary key, email text)")
+	must("create unique index users_a on users (email)")
+	must("select weft.shard_table('users', 'id')")
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var stored, denied atomic.Int64
+	for n := range 3 {
+		c := connect()
+		clients.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				id := 1000*(n+1) + i%50
+				_, err := c.Exec(t.Context(), "insert into users values ($1, $2)", id, fmt.Sprintf("e%d", i%4))
+				var e *pgconn.PgError
+				switch {
+				case err == nil:
+					stored.Add(1)
+					_, err = c.Exec(t.Context(), "delete from users where id = $1", id)
+				case errors.As(err, &e) && e.Code == "23505":
+					denied.Add(1)
+					continue
+				}
+				if err != nil && !(errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")) {
+					t.Errorf("a client: %v", err)
+					return
+				}
+				if i%5 == 0 { // a value that stays
+					_, _ = c.Exec(t.Context(), "insert into users values ($1, $2)", id, fmt.Sprintf("e%d", i%4))
+					_, _ = c.Exec(t.Context(), "delete from users where id in ($1, $2)", id-10, id-20)
+				}
+			}
+		})
+	}
+	for _, items := range []string{"(lower(email))", "(email)"} {
+		for _, texts := range [][]string{
+			{"create unique index users_b on users " + items, "drop index users_a", "alter index users_b rename to users_a"},
+			{"begin", "drop index users_a", "create unique index users_a on users " + items, "commit"},
+			{"begin", "create unique index users_b on users " + items, "alter index users_a rename to users_c", "drop index users_c", "alter index users_b rename to users_a", "commit"},
+		} {
+			for _, sql := range texts {
+				must(sql)
+			}
+			var twice int
+			if err := ddl.QueryRow(t.Context(), "select count(*) from (select from users group by email having count(*) > 1) x").Scan(&twice); err != nil || twice > 0 {
+				t.Errorf("%s: %d values are stored twice: %v", texts[1], twice, err)
+			}
+		}
+	}
+	stop()
+	clients.Wait()
+	t.Logf("%d rows stored, %d duplicates denied", stored.Load(), denied.Load())
+	if stored.Load() == 0 || denied.Load() == 0 {
+		t.Errorf("%d rows stored, %d duplicates denied: the clients have shown nothing", stored.Load(), denied.Load())
+	}
+	pair.Verified(t, ddl.PgConn())
 }
