@@ -30,7 +30,7 @@ type retry struct {
 	// wrote says that a statement which may change something was completed since the last Sync was answered.
 	wrote bool
 	tries uint8
-	lost  pool.Loss // what was lost last; without a shard nobody needs to look
+	gone  pool.Loss // what was lost last; without a shard nobody needs to look
 }
 
 // mostRepeats is how often messages are handled again: a query that brings its server down must not do so for ever.
@@ -87,8 +87,8 @@ func (r *retry) takes(err error, alone bool) bool {
 	if undone := alone && loss.Undone || loss.Unfit || errors.Is(err, errUnsent); r.writes && (!undone || r.loose || r.completed || r.statements != 1) {
 		return false
 	}
-	if r.due, r.lost = true, loss; loss.Unfit {
-		r.lost.Shard = ""
+	if r.due, r.gone = true, loss; loss.Unfit {
+		r.gone.Shard = ""
 	}
 	r.tries++
 	return true
@@ -115,10 +115,10 @@ var errUnsent = errors.New("nothing has been sent")
 // session waits where it asks for a backend.
 func (r *retry) rewind() {
 	s := r.s
-	s.log.Info("statement repeated", "shard", r.lost.Shard, "attempt", r.tries)
+	s.log.Info("statement repeated", "shard", r.gone.Shard, "attempt", r.tries)
 	s.srv.metrics.repeated.Inc()
-	if r.lost.Shard != "" {
-		s.srv.keeper.seeker.Lost(s.srv.ctx, r.lost.Shard, r.lost.Generation)
+	if r.gone.Shard != "" {
+		s.srv.keeper.seeker.Lost(s.srv.ctx, r.gone.Shard, r.gone.Generation)
 	}
 	s.out.cut(r.since)
 	s.pipe.resume()
