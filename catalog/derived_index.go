@@ -26,7 +26,13 @@ type Derived struct {
 // IndexShape is the SQL expression for the shape of index i of pg_index: what the index keeps unique. Indexes with the same shape keep the
 // same values unique. The expression reads stored trees, and so takes no lock. Lengths of types and places in the statement do not count.
 const IndexShape = `pg_catalog.md5(pg_catalog.concat_ws('/', i.indrelid, pg_catalog.array_to_string((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' '))[1:i.indnkeyatts], ' '),
-  pg_catalog.regexp_replace(pg_catalog.concat_ws('/', i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text), ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g')))`
+  pg_catalog.regexp_replace(pg_catalog.concat_ws('/', i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text), ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'),
+  CASE WHEN ` + citextIndex + ` THEN 'citext' END))`
+
+// citextIndex is the SQL condition that index i of pg_index has keys of the type citext, whose equal values need not have equal texts.
+const citextIndex = `EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.string_to_array(i.indclass::pg_catalog.text, ' ')::pg_catalog.oid[]) u
+  JOIN pg_catalog.pg_opclass c ON c.oid = u AND u >= 16384 JOIN pg_catalog.pg_type t ON t.oid = c.opcintype AND t.typname = 'citext'
+  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e')`
 
 // IndexUses is the SQL expression for the numbers of the columns that index i of pg_index uses, apart from those it only includes.
 const IndexUses = `ARRAY(SELECT DISTINCT n::pg_catalog.int2 FROM (SELECT pg_catalog.unnest((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' '))[1:i.indnkeyatts])
@@ -70,16 +76,16 @@ const IndexCause = `coalesce(
 
 // derivedQuery returns the unique indexes that have more than whole columns. PostgreSQL takes a lock on the table to write the items out.
 const derivedQuery = busy + `SELECT 'n', i.indexrelid, i.indrelid,
- (SELECT pg_catalog.string_agg(CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END::pg_catalog.text, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
-  JOIN pg_catalog.pg_type t ON t.oid = a.atttypid WHERE a.attrelid = i.indexrelid AND a.attnum <= i.indnkeyatts),
+ (SELECT pg_catalog.string_agg(CASE WHEN b.typname = 'citext' AND ` + citextIndex + ` THEN 25 ELSE b.oid END::pg_catalog.text, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+  JOIN pg_catalog.pg_type t ON t.oid = a.atttypid JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END WHERE a.attrelid = i.indexrelid AND a.attnum <= i.indnkeyatts),
  CASE WHEN i.indrelid NOT IN (SELECT b.oid FROM busy b) THEN pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.pg_get_indexdef(i.indexrelid, n, true)
   FROM pg_catalog.generate_series(1, i.indnkeyatts::integer) n), pg_catalog.chr(1)) END,
  pg_catalog.array_to_string(` + IndexUses + `, ','), ` + IndexCause + `, ` + IndexShape + `,
  EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid = i.indexrelid)
 FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive AND i.indisunique AND NOT i.indisexclusion AND ` + derived
 
-// derived is the SQL condition that unique index i of pg_index has more than whole columns.
-const derived = `(i.indexprs IS NOT NULL OR NOT ` + WholeIndex + `)`
+// derived is the SQL condition that unique index i of pg_index has more than whole columns that are equal if their texts are.
+const derived = `(i.indexprs IS NOT NULL OR NOT ` + WholeIndex + ` OR ` + citextIndex + `)`
 
 // derivedIndex completes a unique index.
 func (l *loader) derivedIndex(r []string) error {

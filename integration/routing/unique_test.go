@@ -39,17 +39,9 @@ func TestUniqueHints(t *testing.T) {
 	c.Must(t, "create table notes (id int primary key, code text, data jsonb)")
 	c.Must(t, "select weft.shard_table('notes', 'id')")
 	mend("create unique index concurrently on notes (upper(code), (data ->> 'ref')) where code <> ''", "expressions or a part of the rows with CONCURRENTLY")
-	c.Must(t, "create extension citext")
-	c.Must(t, "create table accounts (id int primary key, email citext unique); insert into accounts select g, 'A' || g from generate_series(1, 20) g")
-	mend("select weft.shard_table('accounts', 'id')", "those of column email, whose type")
-	c.Must(t, "select weft.shard_table('accounts', 'id')")
-	for _, sql := range []string{
-		"insert into accounts values (101, 'a7')",
-		"update accounts set email = 'a8' where id = 9",
-	} {
-		if a := c.Ask(pair.Simple, sql, nil, nil); a.Code != "23505" {
-			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
-		}
+	c.Must(t, "create table accounts (id int primary key, home inet unique)")
+	if a := c.Ask(pair.Simple, "select weft.shard_table('accounts', 'id')", nil, nil); a.Code != "0A000" || !strings.Contains(a.Message, "those of column home, whose type inet cannot be looked up") {
+		t.Errorf("a type that has no lookup: %s %s", a.Code, a.Message)
 	}
 	c.Must(t, `insert into notes values (1, 'a', '{"ref": 1}'), (2, '', '{"ref": 1}'), (3, '', '{"ref": 1}'), (4, 'a', '{"ref": 2}')`)
 	if a := c.Ask(pair.Simple, `insert into notes values (5, 'A', '{"ref": 2}')`, nil, nil); a.Code != "23505" {
@@ -265,4 +257,70 @@ func TestUniqueReplaced(t *testing.T) {
 		t.Errorf("%d rows stored, %d duplicates denied: the clients have shown nothing", stored.Load(), denied.Load())
 	}
 	pair.Verified(t, ddl.PgConn())
+}
+
+// TestUniqueCitext: values of citext are equal without regard to case, in unique constraints and indexes of all kinds.
+func TestUniqueCitext(t *testing.T) {
+	db := database(t, "unique_citext")
+	p := newPair(t, db)
+	if a := p.Plain.Ask(pair.Simple, "create extension citext", nil, nil); a.Code != "" {
+		t.Skipf("the server has no contrib extension citext: %s", a.Message)
+	}
+	p.Weft.Must(t, "create extension citext")
+	for _, sql := range []string{
+		"create table accounts (id int primary key, org int, email citext unique, nick citext, gone date)",
+		"create unique index accounts_nick on accounts (org, nick) where gone is null",
+		"insert into accounts select g, g % 3, 'Ä' || g, 'N' || g from generate_series(1, 20) g",
+		"create table late (id int primary key, tag citext)",
+		"insert into late select g, 'T' || g from generate_series(1, 20) g",
+	} {
+		p.Both(t, "setup", sql)
+	}
+	p.Weft.Must(t, "select weft.shard_table('accounts', 'id')")
+	p.Weft.Must(t, "select weft.shard_table('late', 'id')")
+	for _, m := range []pair.Mode{pair.Simple, pair.Prepared} {
+		for _, sql := range []string{
+			"insert into accounts (id, email) values (101, 'ä7')",
+			"insert into accounts (id, email) values (101, 'new'), (102, 'two')",
+			"insert into accounts (id, email) values (103, 'NEW')",
+			"update accounts set email = 'TWO' where id = 102",
+			"update accounts set email = 'NEW' where id = 102",
+			"select id from accounts where email = 'tWo'",
+			"insert into accounts (id, org, nick) values (104, 1, 'n1')",
+			"insert into accounts (id, org, nick) values (104, 2, 'n1')",
+			"insert into accounts (id, org, nick, gone) values (105, 1, 'n1', '2024-05-05')",
+			"update accounts set gone = null where id = 105",
+			"update accounts set gone = '2024-05-05' where id = 1",
+			"update accounts set gone = null where id = 105",
+			"delete from accounts where email = 'ä9'",
+			"insert into accounts (id, email) values (106, 'Ä9')",
+			"create unique index late_tag on late (tag)",
+			"insert into late values (101, 't5')",
+			"insert into late values (102, 'T21')",
+			"drop index late_tag",
+			"insert into late values (103, 't7')",
+			"alter table late add unique (tag)",
+			"delete from late where id > 100",
+			"alter table late add unique (tag)",
+			"insert into late values (104, 't8')",
+			"alter table late drop constraint late_tag_key",
+			"delete from accounts where id > 100 or id = 1",
+			"insert into accounts select g, g % 3, 'Ä' || g, 'N' || g from generate_series(1, 20) g on conflict (id) do nothing",
+		} {
+			if wrong, _, got := p.Run(m, sql, nil); wrong != "" || got.Refused() {
+				t.Errorf("%s: %s %s", sql, wrong, got.Message)
+			}
+		}
+	}
+	pair.SameTables(t, db, nil)
+	p.Weft.Must(t, "create unique index late_tag on late (tag)")
+	if a := p.Weft.Ask(pair.Simple, "alter table late alter column tag type text", nil, nil); a.Code != "0A000" {
+		t.Errorf("another equality under the same index: %s %s", a.Code, a.Message)
+	}
+	rows := p.Weft.Must(t, "select * from weft.verify_lookup('accounts')").Results[0].Rows
+	for _, r := range rows {
+		if !strings.Contains(r, " | 0 | 0 | 0 |") {
+			t.Errorf("a lookup differs from the rows: %s", r)
+		}
+	}
 }

@@ -7,7 +7,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
   SELECT pg_catalog.md5(pg_catalog.concat_ws('/', i.indrelid,
     pg_catalog.array_to_string((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' '))[1:i.indnkeyatts], ' '),
   pg_catalog.regexp_replace(pg_catalog.concat_ws('/', i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text),
-    ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g')))
+    ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'),
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.string_to_array(i.indclass::pg_catalog.text, ' ')::pg_catalog.oid[]) u
+  JOIN pg_catalog.pg_opclass c ON c.oid = u AND u >= 16384 JOIN pg_catalog.pg_type t ON t.oid = c.opcintype AND t.typname = 'citext'
+  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e') THEN 'citext' END))
   FROM pg_index i WHERE i.indexrelid = index
 $f$;
 
@@ -85,11 +88,15 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
   ELSE pg_catalog.to_jsonb(k) ->> 'shape' = pg_catalog.md5(pg_catalog.concat_ws('/', i.indrelid,
     pg_catalog.array_to_string((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' '))[1:i.indnkeyatts], ' '),
   pg_catalog.regexp_replace(pg_catalog.concat_ws('/', i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text),
-    ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'))) END
+    ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'),
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.string_to_array(i.indclass::pg_catalog.text, ' ')::pg_catalog.oid[]) u
+  JOIN pg_catalog.pg_opclass c ON c.oid = u AND u >= 16384 JOIN pg_catalog.pg_type t ON t.oid = c.opcintype AND t.typname = 'citext'
+  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e') THEN 'citext' END)) END
 $f$;
 
 -- weft.lookup_derive reads, for a lookup that is derived from an index, the items and the predicate again: names of
--- columns, types and functions may have changed. It refuses an index that no lookup can take over.
+-- columns, types and functions may have changed. Values of citext are equal if they are so in lower case, by the
+-- collation of the database. It refuses an index that no lookup can take over.
 CREATE OR REPLACE FUNCTION weft.lookup_derive(which name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
@@ -109,7 +116,10 @@ BEGIN
       HINT = format('A lookup keeps an index unique over all shards, but not %s.', cause);
   END IF;
   UPDATE weft.lookup SET
-    items = ARRAY(SELECT pg_get_indexdef(source, n, false) FROM generate_subscripts(l.types, 1) n ORDER BY n),
+    items = ARRAY(SELECT CASE WHEN 'citext' IN (t.typname, b.typname) AND l.types[n] = 'text'
+        THEN format('lower((%s)::text COLLATE "default")', pg_get_indexdef(source, n, false)) ELSE pg_get_indexdef(source, n, false) END
+      FROM generate_subscripts(l.types, 1) n JOIN pg_attribute a ON a.attrelid = source AND a.attnum = n
+      JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype ORDER BY n),
     shown = ARRAY(SELECT pg_get_indexdef(source, n, true) FROM generate_subscripts(l.types, 1) n ORDER BY n),
     condition = (SELECT coalesce(pg_get_expr(i.indpred, i.indrelid), '') FROM pg_index i WHERE i.indexrelid = source),
     used = weft.lookup_used(l)
