@@ -135,6 +135,15 @@ func (x *Execution) sql(t plan.Text) string {
 			}
 			return append(dst, x.Known.Pieces[piece][column].SQL...)
 		},
+		Own: func(dst []byte, kind plan.PartKind, i int) []byte {
+			switch kind {
+			case plan.Given:
+				return fmt.Appendf(dst, "$%d", i+1)
+			case plan.Supplied:
+				return fmt.Appendf(dst, "<new value %d>", i+1)
+			}
+			return fmt.Appendf(dst, "<value %d that is read first>", i+1)
+		},
 	}))
 }
 

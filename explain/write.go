@@ -13,6 +13,8 @@ type Change struct {
 	Shards []string `json:"Shards,omitempty"`
 	Total  int      `json:"Shards Total"`
 	Why    []string `json:"Why,omitempty"`
+	// Rows is how many rows have changed or, by a query, have been returned; nil if it has not run.
+	Rows *int64 `json:"Actual Rows,omitempty"`
 	// SQL is what each of them runs.
 	SQL string `json:"SQL"`
 	// Read are the queries whose rows it needs, Before what is run before it.
@@ -96,7 +98,11 @@ func (x *Execution) conditions(c *Change, in []plan.Instance) {
 }
 
 func (c *Change) write(w *writer, indent int) {
-	w.line(indent, "%s", c.Type)
+	if c.Rows != nil {
+		w.line(indent, "%s  (rows=%d)", c.Type, *c.Rows)
+	} else {
+		w.line(indent, "%s", c.Type)
+	}
 	if len(c.Shards) > 0 {
 		w.line(indent+2, "Shards: %d of %d: %s", len(c.Shards), c.Total, strings.Join(c.Shards, ", "))
 	}

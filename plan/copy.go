@@ -12,6 +12,8 @@ import (
 type Copy struct {
 	// Query, if not empty, is the query whose rows COPY TO copies, written as Format says.
 	Query string
+	// Writes says that the query changes rows.
+	Writes bool
 	// Check is the same COPY without a row, for the home shard, which reports any error in it.
 	Check string
 

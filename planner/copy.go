@@ -60,15 +60,22 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 	if cp.a.refused() {
 		return r
 	}
-	if n.Query.GetSelectStmt() == nil {
-		// The query may change rows anywhere, but its result is copied on the shard where it runs.
+	w, follows := cp.a.out.Write(), cp.a.out.Lookups || cp.a.writes().strays(n.Query)
+	_, returns := verbOf(n.Query)
+	switch {
+	case w != nil && !w.Returns, w == nil && !returns:
 		cp.a.out.Across = nil
-		return r
-	}
-	if cp.a.out.Gather() == nil {
+		return plan.Home // the home shard says that there is nothing to copy
+	case w != nil && !follows && r != plan.Gathered && len(cp.a.text.tree.Statements) > 1, w == nil && !follows && cp.a.out.Gather() == nil:
+		if n.Query.GetSelectStmt() == nil {
+			cp.a.out.Across = nil
+		}
 		return r
 	}
 	cp.a.out.Across, cp.a.out.Exact = nil, true
+	if (w != nil || follows) && cp.a.out.Generate != nil {
+		r, cp.a.out.Generate, cp.a.edits = plan.Gathered, nil, nil // the query is planned by itself, and draws values then
+	}
 	o := cp.copyOptions(n, nil)
 	switch {
 	case len(cp.a.text.tree.Statements) > 1:
@@ -84,6 +91,8 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 	var check string
 	if err == nil && o.unclear != "" {
 		check = cp.a.client.sql // the server refuses it before there is any row, or weft does after that
+	} else if err == nil && (w != nil || follows) {
+		check, err = cp.spellOut(optionsOf(n))
 	} else if err == nil {
 		check, err = cp.spellOut(emptied(n))
 	}
@@ -91,7 +100,7 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 		cp.a.out.Refusal, cp.a.out.Route = unwritable(err), plan.Refused
 		return plan.Refused
 	}
-	c := &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
+	c := &plan.Copy{Query: sql, Writes: w != nil || follows, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
 	if force := o.quoted; len(force) > 0 {
 		// The columns are known when the query has been described.
 		c.Columns = force
@@ -102,13 +111,30 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 
 // emptied returns the same COPY without a row.
 func emptied(n *pg.CopyStmt) *pg.Node {
-	out := proto.Clone(n).(*pg.CopyStmt)
-	plainOptions(out.Options)
 	sel := newSelect()
 	sel.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
 	sel.FromClause = []*pg.Node{{Node: &pg.Node_RangeSubselect{RangeSubselect: &pg.RangeSubselect{
-		Subquery: out.Query, Alias: &pg.Alias{Aliasname: "q"},
+		Subquery: proto.Clone(n.Query).(*pg.Node), Alias: &pg.Alias{Aliasname: "q"},
 	}}}}
+	return copyOf(n, sel)
+}
+
+// optionsOf returns a COPY of nothing with the same options. Only FORCE_QUOTE depends on what is
+// copied.
+func optionsOf(n *pg.CopyStmt) *pg.Node {
+	out := proto.Clone(n).(*pg.CopyStmt)
+	for _, o := range out.Options {
+		if d := o.GetDefElem(); d.GetDefname() == "force_quote" { // still an error without the format CSV
+			d.Arg = &pg.Node{Node: &pg.Node_AStar{AStar: &pg.A_Star{}}}
+		}
+	}
+	return copyOf(out, newSelect())
+}
+
+// copyOf returns the same COPY of another query, of which no row is copied.
+func copyOf(n *pg.CopyStmt, sel *pg.SelectStmt) *pg.Node {
+	out := proto.Clone(n).(*pg.CopyStmt)
+	plainOptions(out.Options)
 	sel.LimitCount, sel.LimitOption = pg.MakeAConstIntNode(0, -1), pg.LimitOption_LIMIT_OPTION_COUNT
 	out.Query = selectNode(sel)
 	return &pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: out}}

@@ -11,33 +11,37 @@ import (
 
 // explain returns the route of the explained statement. Only ANALYZE runs it.
 func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
-	writes, locks := cm.a.out.Writes, cm.a.out.Locks
+	writes, locks, lookups := cm.a.out.Writes, cm.a.out.Locks, cm.a.out.Lookups
 	r := cm.nested(n.Query, "EXPLAIN")
 	e := explainOptions(n.Options)
+	follows := e.Analyze && (cm.a.out.Lookups || cm.a.writes().strays(n.Query))
 	if !e.Analyze {
-		cm.a.out.Writes, cm.a.out.Locks = writes, locks
+		cm.a.out.Writes, cm.a.out.Locks, cm.a.out.Lookups = writes, locks, lookups
 	}
 	if cm.a.refused() {
 		return r
 	}
-	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(cm.a.text.tree.Statements) == 1 {
+	alone, sel, w := len(cm.a.text.tree.Statements) == 1, n.Query.GetSelectStmt(), cm.a.out.Write()
+	switch {
+	case alone && sel != nil && sel.IntoClause == nil, alone && w != nil && !writesCopies(w), alone && w == nil && r == plan.Keyed && follows:
 		cm.placeExplained(e, len(n.Options) > 0)
 		cm.a.out.Explain = e
-	} else if w := cm.a.out.Write(); w != nil && !writesCopies(w) && !e.Analyze && len(cm.a.text.tree.Statements) == 1 {
-		cm.placeExplained(e, len(n.Options) > 0)
-		cm.a.out.Explain = e
-	} else if cm.a.out.Write() != nil && r == plan.Gathered && !e.Analyze {
+	case w != nil && r == plan.Gathered && !e.Analyze:
 		cm.a.out.Across = nil
 		return plan.Home // the home shard is asked first, and the others follow
-	} else if cm.a.out.Gather() != nil || cm.a.out.Write() != nil {
+	case cm.a.out.Gather() != nil || w != nil || follows:
 		query := cm.a.out.Gather() != nil
 		cm.a.out.Across = nil
 		if r == plan.Gathered && query {
 			cm.a.unsupported("EXPLAIN its SELECT, in a statement of its own.", "EXPLAIN over several shards is for SELECT")
 			return plan.Refused
 		}
-		if r == plan.Gathered {
-			cm.a.unsupported("Use EXPLAIN without ANALYZE, as a statement of its own.", "EXPLAIN ANALYZE of a write over several shards is not supported")
+		if w != nil && writesCopies(w) {
+			cm.a.unsupported("Use EXPLAIN without ANALYZE.", "EXPLAIN ANALYZE of a statement that writes a reference table is not supported")
+			return plan.Refused
+		}
+		if r == plan.Gathered || follows {
+			cm.a.unsupported("Send it as a statement of its own.", "EXPLAIN ANALYZE of a write over several shards cannot be part of a text with several statements")
 			return plan.Refused
 		}
 	}

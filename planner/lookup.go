@@ -65,8 +65,12 @@ func (wr writes) followed() {
 	if len(wr.a.client.tree.Statements) != 1 {
 		return
 	}
-	strays := wr.strays(wr.a.client.tree.Statements[0].Stmt)
-	defer func() { wr.a.out.Strays = strays && wr.a.out.Write() != nil }()
+	stmt := wr.a.client.tree.Statements[0].Stmt
+	strays := wr.strays(stmt)
+	defer func() {
+		c := wr.a.out.Copy()
+		wr.a.out.Strays = strays && (wr.a.out.Write() != nil || c != nil && c.Writes)
+	}()
 	if !wr.a.out.Lookups && !strays || wr.a.out.Write() != nil && len(wr.a.conflicts) == 0 {
 		return
 	}
@@ -83,7 +87,10 @@ func (wr writes) followed() {
 		wr.a.unsupported("Insert the rows one by one, or name the shard key in ON CONFLICT.", "the rows that are in the way may be on other shards")
 		return
 	}
-	switch n := wr.a.client.tree.Statements[0].Stmt.GetNode().(type) {
+	if e := wr.a.out.Explain; e != nil && e.Analyze {
+		stmt = stmt.GetExplainStmt().Query
+	}
+	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		w.Verb, w.Returns = "INSERT", len(n.InsertStmt.ReturningList) > 0
 	case *pg.Node_UpdateStmt:

@@ -92,7 +92,7 @@ func (cm commands) nested(n *pg.Node, what string) plan.Route {
 		cm.a.unsupported("Send the statement itself.", "%s of a statement that changes all shards is not supported", what)
 		return plan.Refused
 	}
-	if len(cm.a.copies) > 0 && what != "EXPLAIN" && !cm.a.refused() {
+	if len(cm.a.copies) > 0 && what != "EXPLAIN" && what != "COPY" && !cm.a.refused() {
 		cm.a.unsupported("Send the statement itself.", "%s of a statement that writes reference table %q is not supported", what, cm.a.copies[0].Name.Name)
 		return plan.Refused
 	}

@@ -58,11 +58,14 @@ func (wr writes) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	return c.write()
 }
 
-// isStatement reports whether a statement is the client's whole text, not a part of a command.
+// isStatement reports whether a statement is the client's whole text, or what that explains or
+// copies; not a part of another command.
 func (wr writes) isStatement(stmt *pg.Node) bool {
 	s := wr.a.client.tree.Statements[0].Stmt
-	if e := s.GetExplainStmt(); e != nil && !explainOptions(e.Options).Analyze {
+	if e := s.GetExplainStmt(); e != nil {
 		s = e.Query
+	} else if c := s.GetCopyStmt(); c.GetQuery() != nil {
+		s = c.Query
 	}
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:

@@ -179,7 +179,7 @@ func kindOf(p *plan.Plan, f *parser.Facts) (kind target.Kind, plain bool) {
 		return target.Writes, false
 	case p.Unread || p.Route == plan.Call || p.Route == plan.Refused || f.Err != nil || namesOwn(f):
 		return target.Other, false
-	case f.Effects&denied != 0 || p.Change != nil || p.Route == plan.Every || p.Generate != nil || p.Locks || p.Write() != nil && p.Explain == nil:
+	case f.Effects&denied != 0 || p.Change != nil || p.Route == plan.Every || p.Generate != nil || p.Locks || p.Write() != nil && (p.Explain == nil || p.Explain.Analyze):
 		return target.Writes, false
 	case f.Effects&^readable != 0 || needsHome(f):
 		return target.Other, false

@@ -61,8 +61,11 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 }
 
 // keepsPromise refuses an execution whose result has other columns than the client has been
-// told: the schema has changed since.
+// told: the schema has changed since. A COPY finds its columns.
 func (x *gathering) keepsPromise() error {
+	if x.out != nil {
+		return x.out.check(x.d.Columns)
+	}
 	if x.portal.statement == nil || x.explain != nil {
 		return nil
 	}

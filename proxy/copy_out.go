@@ -18,6 +18,7 @@ type outlet struct {
 	format copydata.Format
 	quoted []string // the columns of FORCE_QUOTE
 	fields [][]byte
+	rows   int64
 	// headed: the binary header is still to be sent. PostgreSQL sends it in one message with the
 	// first row or with the end, and psycopg relies on that.
 	headed bool
@@ -37,7 +38,7 @@ func (o *outlet) check(columns []plan.Column) error {
 	for _, name := range o.quoted {
 		i := slices.IndexFunc(columns, func(c plan.Column) bool { return c.Name == name })
 		if i < 0 && name != "*" {
-			return pgerr.New(pgerr.InternalError, "COPY has no column %q to quote", name) // the home shard has accepted the column
+			return pgerr.New(pgerr.UndefinedColumn, "column %q does not exist", name)
 		}
 		for j := range columns {
 			o.format.Quoted[j] = o.format.Quoted[j] || j == i || name == "*"
@@ -58,7 +59,7 @@ func (o *outlet) begin(dst []byte, columns []plan.Column) []byte {
 		dst = append(dst, 0, format)
 	}
 	dst = wire.End(dst, at)
-	o.headed = format == 1
+	o.headed, o.rows = format == 1, 0
 	if !o.headed && o.format.Header != copydata.NoHeader {
 		var names []string
 		for i := range columns {
@@ -76,6 +77,7 @@ func (o *outlet) append(dst, row []byte) ([]byte, error) {
 	if o.fields, err = wire.DecodeRow(o.fields[:0], row); err != nil {
 		return dst, err
 	}
+	o.rows++
 	dst, at := wire.Begin(dst, wire.CopyData)
 	return wire.End(o.format.AppendRow(o.head(dst), o.fields), at), nil
 }
@@ -89,13 +91,13 @@ func (o *outlet) head(dst []byte) []byte {
 	return copydata.AppendHead(dst)
 }
 
-// end appends the messages that come after n rows.
-func (o *outlet) end(dst []byte, n int64) []byte {
+// end appends the messages that come after the rows.
+func (o *outlet) end(dst []byte) []byte {
 	if o.format.Kind == copydata.Binary {
 		var at int
 		dst, at = wire.Begin(dst, wire.CopyData)
 		dst = wire.End(copydata.AppendTail(o.head(dst)), at)
 	}
 	dst = wire.AppendEmpty(dst, wire.CopyDone)
-	return wire.AppendCommandComplete(dst, "COPY "+strconv.FormatInt(n, 10))
+	return wire.AppendCommandComplete(dst, "COPY "+strconv.FormatInt(o.rows, 10))
 }

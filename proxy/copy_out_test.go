@@ -24,11 +24,11 @@ func TestBinaryHeadComesWithTheFirstRow(t *testing.T) {
 		if got, err := o.append(nil, row); err != nil || string(got) != "d\x00\x00\x00\x0b"+string(row) {
 			t.Errorf("second row: %q, %v", got, err)
 		}
-		if got := string(o.end(nil, 2)); got != "d\x00\x00\x00\x06\xff\xffc\x00\x00\x00\x04C\x00\x00\x00\x0bCOPY 2\x00" {
+		if got := string(o.end(nil)); got != "d\x00\x00\x00\x06\xff\xffc\x00\x00\x00\x04C\x00\x00\x00\x0bCOPY 2\x00" {
 			t.Errorf("end: %q", got)
 		}
 		o.begin(nil, nil)
-		if got := string(o.end(nil, 0)); got != "d\x00\x00\x00\x19"+head+"\xff\xffc\x00\x00\x00\x04C\x00\x00\x00\x0bCOPY 0\x00" {
+		if got := string(o.end(nil)); got != "d\x00\x00\x00\x19"+head+"\xff\xffc\x00\x00\x00\x04C\x00\x00\x00\x0bCOPY 0\x00" {
 			t.Errorf("no rows: %q", got)
 		}
 	}

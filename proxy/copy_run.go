@@ -110,7 +110,7 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 	cp.s.account.runsAs(tally.Copy)
 	// Earlier messages are answered before the client is asked for data.
 	before := cp.s.implicit.openPipe
-	if b.plan.Copy().Query != "" && !cp.s.implicit.isPiped() {
+	if b.plan.Copy().Query != "" && !b.plan.Copy().Writes && !cp.s.implicit.isPiped() {
 		before = cp.s.implicit.leavePipe
 	}
 	if err := before(); err != nil {
@@ -181,6 +181,9 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 		default:
 			err = declaredAnew()
 		}
+	}
+	if err == nil && p.Write() != nil {
+		return cp.s.write.copyWritten(r, p, text, inner, out)
 	}
 	if err == nil && (p.Gather() == nil || p.Gather().Lend != nil) {
 		err = pgerr.New(pgerr.FeatureNotSupported, "COPY of this query over several shards is not supported").WithHint("Send the query itself.")

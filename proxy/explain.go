@@ -164,6 +164,17 @@ func (en *explainer) passExplained(x *gathering, limit int) error {
 	return nil
 }
 
+// appendRows appends the whole answer, for a command that is told when its transaction has ended.
+func (e *explaining) appendRows(dst []byte) []byte {
+	for _, row := range e.rows {
+		var at int
+		dst, at = wire.Begin(dst, wire.DataRow)
+		dst = binary.BigEndian.AppendUint32(append(dst, 0, 1), uint32(len(row)))
+		dst = wire.End(append(dst, row...), at)
+	}
+	return wire.AppendCommandComplete(dst, "EXPLAIN")
+}
+
 // OIDs of the types that EXPLAIN answers with.
 const (
 	textOID = 25
@@ -189,8 +200,17 @@ func (en *explainer) explainWhole(r *router, x *gathering) error {
 		if err != nil {
 			return err
 		}
+		planned := time.Now()
 		if e.Summary {
-			report.PlanningTime = explain.Since(began, time.Now())
+			report.PlanningTime = explain.Since(began, planned)
+		}
+		if e.Analyze {
+			if report.Change.Rows, err = en.s.write.analyzeWrite(r, x); err != nil {
+				return err
+			}
+			if e.Summary {
+				report.ExecutionTime = explain.Since(planned, time.Now())
+			}
 		}
 		return e.answer(report)
 	}

@@ -6,6 +6,7 @@ import (
 	"weft/explain"
 	"weft/finish"
 	"weft/plan"
+	"weft/wire"
 )
 
 // explainWrite answers EXPLAIN of a write over several shards: what is read first, what each
@@ -14,6 +15,12 @@ import (
 func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, error) {
 	if err := en.s.write.mayWrite(onOneShard(x.write)); err != nil {
 		return nil, err
+	}
+	if x.explain.Analyze {
+		en.s.reach.limitGather(x.began)
+		if err := en.s.tx.takeSnapshots(); err != nil {
+			return nil, err
+		}
 	}
 	if err := en.describeExplained(x); err != nil {
 		return nil, err
@@ -47,6 +54,21 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 		}
 	}
 	return explain.NewChange(ex, w, targets), nil
+}
+
+// analyzeWrite carries out a write whose plan has been told, without passing rows on, and returns how
+// many rows have changed.
+func (wr *writer) analyzeWrite(r *router, x *gathering) (*int64, error) {
+	x.d, x.legs, x.rounds.later, x.intake.inputs = nil, nil, nil, nil
+	if !x.req.bindInto(&r.args, wr.s.record.scanOptions()) {
+		return nil, wire.ErrMalformed
+	}
+	rows := wr.s.account.run.rows
+	if err := wr.carryOut(r, x, false); err != nil {
+		return nil, wr.s.route.refuseStray(err)
+	}
+	n := wr.s.account.run.rows - rows
+	return &n, nil
 }
 
 // shardsKnown reports whether the shards of a write follow from its instances, before any row has

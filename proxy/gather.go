@@ -77,7 +77,7 @@ func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.
 	case *plan.Copy:
 		return ga.s.copy.copyQuery(r, p, text, f, n)
 	case *plan.Write:
-		if p.Explain == nil {
+		if p.Explain == nil || p.Explain.Analyze {
 			return ga.s.write.writeQuery(r, p, text, f, n)
 		}
 	case *plan.Locked:
@@ -204,11 +204,6 @@ func (ga *gatherer) prepareGather(r *router, x *gathering) error {
 	}
 	if err := x.keepsPromise(); err != nil {
 		return err
-	}
-	if x.out != nil {
-		if err := x.out.check(x.d.Columns); err != nil {
-			return err
-		}
 	}
 	if err := ga.probe(x); err != nil {
 		return err

@@ -158,7 +158,7 @@ func (ga *gatherer) tellSelected(x *gathering, n int64) {
 	ga.s.account.run.rows += n
 	ga.s.out.Grow()
 	if x.out != nil {
-		ga.s.out.B = x.out.end(ga.s.out.B, n)
+		ga.s.out.B = x.out.end(ga.s.out.B)
 		return
 	}
 	ga.s.out.B = wire.AppendCommandComplete(ga.s.out.B, selected(n))
@@ -234,6 +234,9 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 		}
 		n++
 		x.repeat.passed = true
+		if x.explain != nil {
+			continue // ANALYZE: the client gets no row
+		}
 		if x.portal.untold != nil {
 			frame, err := x.appendRow(nil, row)
 			if err == nil {

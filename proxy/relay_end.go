@@ -47,7 +47,7 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	}
 	if o.copies != nil {
 		p.s.out.Grow()
-		p.s.out.B = o.copies.end(p.s.out.B, rowsOf(body))
+		p.s.out.B = o.copies.end(p.s.out.B)
 		visible = false
 	}
 	if o.kind == opExecute {

@@ -24,12 +24,31 @@ import (
 // writeQuery carries out a simple query of n bytes that writes on several shards.
 func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	x := newGathering(p, queryRequest(text, r.scan.Literals, f))
-	x.began = time.Now()
-	if p.Generate != nil {
-		x.progress.supplied = slices.Clone(r.args.Generated) // see place
-	}
 	wr.s.client.Consume(wire.HeaderLen + n)
 	wr.s.account.runsAs(tally.Write)
+	return wr.answerWrite(r, x)
+}
+
+// copyWritten carries out the query of a COPY that writes on several shards, and answers with the
+// rows that it returns as COPY data.
+func (wr *writer) copyWritten(r *router, p *plan.Plan, text []byte, f *parser.Facts, out *outlet) error {
+	x := newGathering(p, queryRequest(text, r.scan.Literals, f))
+	x.out, x.req.formats = out, out.formats()
+	return wr.answerWrite(r, x)
+}
+
+// answerWrite carries out the statement of a simple query, in the client's transaction or in one
+// of its own.
+func (wr *writer) answerWrite(r *router, x *gathering) error {
+	x.began = time.Now()
+	if x.plan.Explain != nil {
+		if err := x.explained(); err != nil {
+			return err
+		}
+	}
+	if x.plan.Generate != nil {
+		x.progress.supplied = slices.Clone(r.args.Generated) // see place
+	}
 	if wr.s.out.isQuiet() {
 		// The statement is part of a text with several.
 		m := wr.s.out.mark()
@@ -43,7 +62,7 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	if own {
 		wr.s.tx.start("BEGIN")
 	}
-	x.repeat.alone = own
+	x.repeat.alone = own && x.out == nil && x.explain == nil // else the text is not at hand
 	failed, err := wr.s.out.quietly(func() error { return wr.writePart(r, x) })
 	if err != nil {
 		return err
@@ -76,8 +95,21 @@ func (wr *writer) writePart(r *router, x *gathering) error {
 	defer wr.s.reach.endGather()
 	x.req.readInto(&r.args, wr.s.record.scanOptions())
 	r.args.Params = executor.Params{}
-	err := wr.carryOut(r, x, true)
+	var err error
 	switch {
+	case x.explain != nil:
+		err = wr.s.gather.explain.explainWhole(r, x)
+	case x.out != nil:
+		err = unplaced(wr.carryOut(r, x, true)) // the text is weft's
+	default:
+		err = wr.carryOut(r, x, true)
+	}
+	switch {
+	case errors.Is(err, errMoved) && x.explain != nil:
+		wr.s.reach.endGather()
+		return wr.s.tx.runPart(x.explain.text)
+	case errors.Is(err, errMoved) && x.out != nil:
+		return wr.s.gather.gatherFailed(declaredAnew())
 	case errors.Is(err, errMoved) && x.repeat.alone && x.plan.Strays:
 		x.repeat.stray = err // run again, in another transaction
 		wr.s.out.fail()
@@ -99,6 +131,14 @@ func (o *answers) tellWritten(x *gathering) {
 		return
 	}
 	o.Grow()
+	if x.explain != nil {
+		o.B = x.explain.appendRows(x.describeResult(o.B))
+		return
+	}
+	if x.out != nil {
+		o.B = x.out.end(o.B)
+		return
+	}
 	o.B = wire.AppendCommandComplete(o.B, x.tag)
 }
 

@@ -84,7 +84,7 @@ func (wr *writer) insertQuery(r *router, x *gathering, w *plan.Stream, describe 
 	changed, err := in.flush(describe)
 	if err == nil && x.write.Returns && describe && !x.repeat.told {
 		wr.s.out.Grow()
-		wr.s.out.B = x.describeResult(wr.s.out.B)
+		wr.s.out.B = x.appendStart(wr.s.out.B)
 	}
 	return n + changed, err
 }

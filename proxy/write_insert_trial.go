@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"weft/pgerr"
@@ -34,13 +33,16 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 	}
 	if describe {
 		s.out.Grow()
-		s.out.B = x.describeResult(s.out.B)
+		s.out.B = x.appendStart(s.out.B)
 	}
 	for _, row := range returned {
-		if row == nil {
+		if row == nil || x.explain != nil {
 			continue
 		}
-		frame := append(binary.BigEndian.AppendUint32([]byte{wire.DataRow}, uint32(len(row)+4)), row...)
+		frame, err := x.appendRow(nil, row)
+		if err != nil {
+			return 0, err
+		}
 		if x.portal.untold != nil {
 			if err := x.portal.untold.add(frame); err != nil {
 				return 0, err

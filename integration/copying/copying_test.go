@@ -179,6 +179,85 @@ func TestTo(t *testing.T) {
 			t.Errorf("%s\nPostgreSQL: %s %s\nweft:       %s %s", sql, wantErr, clip(want), gotErr, clip(got))
 		}
 	}
+	testWritten(t, w)
+}
+
+// testWritten copies what statements return that write.
+func testWritten(t *testing.T, w *world) {
+	for _, sql := range []string{
+		"create table ids (id serial primary key, k int)", "create table tags (id int primary key, tag text)", "create table mails (k int primary key, mail text unique)",
+	} {
+		must(t, w.plain, sql)
+		must(t, w.weft, sql)
+	}
+	for _, sql := range []string{"select weft.shard_table('ids', 'id')", "select weft.reference_table('tags')", "select weft.shard_table('mails', 'k')"} {
+		must(t, w.weft, sql)
+	}
+	for _, sql := range []string{
+		"copy (insert into items (k, a) values (2001, 'x'), (2002, E'a\\tb'), (2003, null), (2004, 'z') returning k, a, c) to stdout",
+		"copy (insert into items (k, a) values (2001, 'y'), (2005, 'y') on conflict (k) do nothing returning k, a) to stdout",
+		"copy (insert into items (k, a) select k + 5000, a from items where k < 20 returning *) to stdout (format csv, header, force_quote (a))",
+		"copy (insert into items (k, a) select k + 6000, a from items where false returning *) to stdout csv header",
+		"copy (insert into items (k) select b + 7000 from items where b is not null group by b returning k) to stdout binary",
+		"copy (insert into ids (k) values (1), (2), (3), (4), (5) returning id, k) to stdout",
+		"copy (insert into ids (k) values (6) returning id, k) to stdout",
+		"copy (insert into tags values (1, 'one'), (2, 'two') returning *) to stdout",
+		"copy (insert into lone select k, a from items where k < 5 returning *) to stdout",
+		"copy (insert into mails values (1, 'a'), (2, 'b') returning *) to stdout",
+		"copy (insert into mails values (3, 'b'), (4, 'c') returning *) to stdout",
+		"copy (insert into mails values (3, 'c') returning *) to stdout",
+		"copy (update mails set mail = mail || 'x' where k = 1 returning *) to stdout",
+		"copy (update items set b = b + 1 where k < 30 returning k, b) to stdout",
+		"copy (update items set b = b + 1 where k < 30 returning k, b) to stdout (format binary)",
+		"copy (update items set b = 5 where k = 3 returning k, b) to stdout",
+		"copy (update items set b = 6 where k in (3, 4, 5) returning k, b) to stdout csv",
+		"copy (update items i set c = n.note from notes n where n.id = i.k + 1 returning i.k, n.note) to stdout",
+		"copy (update items set k = k + 10000 where k between 10 and 12 returning k, a) to stdout",
+		"copy (delete from items where k in (20, 21, 22) returning *) to stdout (format csv, force_quote *)",
+		"copy (with d as (delete from items where k in (23, 24, 25) returning *) select d.k, t.tag from d, tags t) to stdout",
+		"copy (with d as (delete from items where k in (26, 27) returning *) insert into lone select k, a from d returning k) to stdout",
+		"copy (update items set b = 1 / (k - 30) where k > 20 returning k) to stdout",
+		"copy (update items set b = 2000 where k > 20 returning k) to stdout",
+		"copy (update items set b = 1) to stdout",
+		"copy (update items set b = 1 returning nope) to stdout",
+		"copy (update items set b = 1 returning k) to stdout (format csv, force_quote (nope))",
+		"copy (update items set b = 1 returning k) to stdout (force_quote (k))",
+		"copy (update items set b = 1 returning k) to stdout (format nope)",
+		"copy (update items set b = 9 where false returning k) to stdout",
+	} {
+		want, wantErr := copyTo(w.plain, sql)
+		got, gotErr := copyTo(w.weft, sql)
+		if want != got || wantErr != gotErr {
+			t.Errorf("%s\nPostgreSQL: %s %s\nweft:       %s %s", sql, wantErr, clip(want), gotErr, clip(got))
+		}
+	}
+	// The same by the extended protocol, alone and in a block that is rolled back.
+	for i, sql := range []string{
+		"copy (update items set b = 7 where k < 40 returning k) to stdout", "copy (update items set b = 1 / (k - k) where k = 7 returning k) to stdout",
+		"copy (insert into ids (k) values (7), (8), (9) returning id, k) to stdout",
+	} {
+		for _, block := range []bool{false, true} {
+			j := &job{sql: sql, extended: true, early: i == 0}
+			told := map[bool]string{}
+			for _, c := range []*pgconn.PgConn{w.plain, w.weft} {
+				if block {
+					must(t, c, "begin")
+				}
+				a := j.run(c)
+				rows := slices.Concat(a.data...)
+				lines := strings.SplitAfter(string(rows), "\n")
+				slices.Sort(lines)
+				told[c == w.weft] = a.told + "\n" + strings.Join(lines, "")
+				if block {
+					must(t, c, "rollback")
+				}
+			}
+			if told[false] != told[true] {
+				t.Errorf("%s, in a block: %v\nPostgreSQL: %s\nweft:       %s", sql, block, told[false], told[true])
+			}
+		}
+	}
+	w.same(t)
 }
 
 // copyTo returns the data, its lines in order unless the statement says one.

@@ -154,7 +154,6 @@ create table logged (id int primary key, v text); create trigger t before insert
 		"insert into timed values (1, 'a')",
 		"insert into logged values (1, 'a')",
 		"select writes_r() + 1",
-		"copy (update r set v = 'b' returning id) to stdout",
 		"explain analyze update r set v = 'b'",
 		"insert into bare select 1, random()::text on conflict do nothing; update bare set c = clock_timestamp()",
 		"update r set id = id + (random() * 100)::int",
