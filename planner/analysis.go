@@ -97,6 +97,7 @@ type touched struct {
 	writesHome bool
 	system     string // a system column: ctid, xmin, …
 	placed     string // a function that runs on the shard of an argument
+	guarded    string // a table whose policies read parameters of the session, or call functions that may
 	// sizes are the calls of functions that tell sizes of relations and databases, estimates and
 	// statistics are columns of pg_class and views that do.
 	sizes       []*pg.FuncCall

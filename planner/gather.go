@@ -27,6 +27,7 @@ import (
 //   - a column that depends on a primary key that is grouped by, and is of a type
 //     that cannot be grouped by (json, xml, geometric)
 //   - TABLESAMPLE whose argument is a subquery
+//   - set_config beside a table whose policies read parameters or call functions
 //   - SELECT of several shards among other statements of one text
 //   - PREPARE in SQL; materialized views of sharded tables with partitions
 
@@ -42,6 +43,9 @@ func (ga gatherer) gatherable() *pgerr.Error {
 		return cannot("Change the rows in a statement of its own.", "a WITH that changes rows is not supported in a query over several shards")
 	case ga.a.notes.system != "":
 		return cannot("It is each shard's own.", "system column %s of a table on several shards is not supported", ga.a.notes.system)
+	case ga.a.touched.guarded != "" && ga.a.setsParameters():
+		return cannot("Set the parameter in a statement of its own.",
+			"set_config beside table %q is not supported in a query over several shards: policies of the table may read what is set, row by row", ga.a.touched.guarded)
 	case likeMark(ga.a.client.sql):
 		return cannot("Take the control character out of the names.", "names with control characters are not supported in a query over several shards")
 	}

@@ -71,6 +71,9 @@ func (mo modification) policed(rel *catalog.Relation, t *table, writes bool) {
 			}
 			return
 		}
+		if !p.Calls.Pure() || strings.Contains(p.Using, settingFunction+"(") {
+			mo.l.a.touched.guarded = rel.Name.Name
+		}
 	}
 }
 

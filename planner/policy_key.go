@@ -40,6 +40,8 @@ func (a *analysis) policyKey(rel *catalog.Relation, t *table, command byte) *pla
 	switch {
 	case !rel.RowSecurity || role == nil || role.Bypass || a.view.owner != "" || role.Has[rel.Owner] && !rel.ForceSecurity:
 		return nil
+	case a.setsParameters():
+		return nil // for each row anew
 	case t.broken != nil || len(t.keys) != 1 || schema == nil || schema.Incomplete || schema.CustomEquality || schema.HasPlainCast():
 		return nil
 	}
@@ -74,6 +76,9 @@ func (a *analysis) policyKey(rel *catalog.Relation, t *table, command byte) *pla
 	}
 	return out
 }
+
+// setsParameters reports whether a statement may change the parameters that its policies read while it runs.
+func (a *analysis) setsParameters() bool { return strings.Contains(strings.ToLower(a.client.sql), "set_config") }
 
 // settingOf returns the parameter of the session that a column equals in all rows for which the
 // condition of a policy is true.

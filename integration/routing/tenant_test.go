@@ -266,7 +266,7 @@ func (tn *tenants) ways() {
 		tn.both("rollback", "set app.tenant = '1'")
 	}
 	tn.doing = "piped behind set_config that no other shard can repeat"
-	for _, sql := range []string{"select set_config('app.tenant', '2', true), count(*) from docs", "select set_config('app.tenant', '2', true) from docs where tenant = 1"} {
+	for _, sql := range []string{"select set_config('app.tenant', '2', true), count(*) from docs where tenant = 1", "select set_config('app.tenant', '2', true) from docs where tenant = 1"} {
 		got := tn.Weft.Pipeline([]pair.Query{{SQL: sql}, {SQL: "select count(*) from docs where tenant in (1, 2, 3)"}}, nil)
 		if len(got) != 2 || got[0].Code != "" || !got[1].Refused() {
 			tn.t.Errorf("%s: %s: %+v", tn.doing, sql, got)
@@ -301,7 +301,18 @@ func (tn *tenants) functions() {
 	tn.one(count)
 	tn.one("select count(*), plainly() from docs")
 	tn.same(pair.Simple, "select count(becomes('7')), min(id) from docs")
-	tn.same(pair.Simple, "select count(set_config('app.tenant', '7', true)) from docs")
+	tn.doing = "set_config for each row"
+	for _, sql := range []string{
+		"select set_config('app.tenant', '7', true) from docs", "select count(set_config('app.tenant', '7', true)) from docs", "select id from docs where set_config('app.tenant', '7', true) = '7' order by id",
+		"select id, (select set_config('app.tenant', '7', true)) from docs where tenant in (4, 7) order by id",
+	} {
+		for _, m := range pair.Modes {
+			if wrong, want, got := tn.Run(m, sql, nil); !got.Refused() {
+				tn.t.Errorf("%s: %s (%s) is not refused: %s\nPostgreSQL: %+v\nweft: %+v", tn.doing, sql, m, wrong, want, got)
+			}
+		}
+	}
+	tn.same(pair.Simple, "select set_config('app.tenant', '7', true), id from docs where tenant = 7")
 	tn.one(count)
 	tn.within("do", func() {
 		tn.both("do $$ begin perform set_config('app.tenant', '7', true); end $$")
