@@ -208,6 +208,9 @@ func (ga *gatherer) prepareGather(r *router, x *gathering) error {
 	if err := ga.probe(x); err != nil {
 		return err
 	}
+	if x.declares() && !ga.s.tx.isOpen() {
+		return outsideBlock("DECLARE CURSOR") // before the query is executed
+	}
 	if err := ga.visit(r, x); err != nil {
 		return err
 	}
@@ -247,6 +250,12 @@ func (ga *gatherer) mayGather(x *gathering) error {
 		return nil // weft.read = 'atomic' does not apply to what a write reads
 	}
 	return ga.s.tx.mayReadAtomically(x.plan.Locks && x.explain == nil)
+}
+
+// declares reports whether the statement declares a cursor that ends with its transaction.
+func (x *gathering) declares() bool {
+	f := x.req.facts
+	return x.explain == nil && f != nil && f.Statements == 1 && f.Effects&(parser.Cursors|parser.HoldCursor) == parser.Cursors
 }
 
 func scatterOff() *pgerr.Error {
