@@ -78,7 +78,9 @@ func (a *analysis) policyKey(rel *catalog.Relation, t *table, command byte) *pla
 }
 
 // setsParameters reports whether a statement may change the parameters that its policies read while it runs.
-func (a *analysis) setsParameters() bool { return strings.Contains(strings.ToLower(a.client.sql), "set_config") }
+func (a *analysis) setsParameters() bool {
+	return strings.Contains(strings.ToLower(a.client.sql), "set_config")
+}
 
 // settingOf returns the parameter of the session that a column equals in all rows for which the
 // condition of a policy is true.
