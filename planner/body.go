@@ -113,18 +113,24 @@ func (re reach) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	return c.route()
 }
 
-// programCall returns the route of a statement that only calls a function or a procedure in PL/pgSQL or SQL over sharded tables: weft runs it. It reports
-// false for any other statement.
+// programCall returns the route of a statement that only calls a function or a procedure in PL/pgSQL or SQL over sharded tables: weft runs it, and asks
+// PostgreSQL which one of several a call means. It reports false for any other statement.
 func (re reach) programCall(f *pg.FuncCall, kind byte) (plan.Route, bool) {
-	if re.a.env.Schema == nil || re.a.env.Tables.Empty() || f.AggStar || f.AggDistinct || f.FuncVariadic || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() || f.AggStar || f.AggDistinct || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 {
 		return 0, false
 	}
 	names := nameList(f.GetFuncname())
-	list := re.userFunctions(schemaOf(f.GetFuncname()), names[len(names)-1])
-	if len(list) != 1 || !list[0].Program || list[0].Kind != kind || re.a.commands().placed(list[0]) != nil {
-		return 0, false
+	touches := false
+	for _, u := range re.userFunctions(schemaOf(f.GetFuncname()), names[len(names)-1]) {
+		if re.a.commands().placed(u) != nil {
+			return 0, false
+		}
+		if u.Program && u.Kind == kind {
+			r := re.reached(&u.Reach)
+			touches = touches || r.sharded != "" || r.copied != "" || r.opaque
+		}
 	}
-	if r := re.reached(&list[0].Reach); r.sharded == "" && r.copied == "" && !r.opaque {
+	if !touches {
 		return 0, false
 	}
 	for _, arg := range f.Args {

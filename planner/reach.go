@@ -189,7 +189,7 @@ func placeHint(f *catalog.Function) string {
 		return "A function sees only the shard it runs on. Send its statements themselves."
 	}
 	if f.Program {
-		return "Call it alone: weft runs SELECT " + f.Name.Name + "(…), SELECT * FROM " + f.Name.Name + "(…) and CALL, with arguments that need no table, and with one function of that name. " +
+		return "Call it alone: weft runs SELECT " + f.Name.Name + "(…), SELECT * FROM " + f.Name.Name + "(…) and CALL, with arguments that need no table. " +
 			"If it works on the rows of one shard key that an argument names, say which: SELECT weft.distribute_function('" + f.Name.Name + "', 'argument')."
 	}
 	return "A function sees only the shard it runs on. If it works on the rows of one shard key that an argument names, say which: SELECT weft.distribute_function('" +

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -279,7 +280,11 @@ func (f *frame) callTargets(ctx context.Context, s *Call, cols []Column) ([]*Tar
 			name = itoa(at + 1)
 		}
 		unwritable := syntax("procedure parameter %s is an output parameter but corresponding argument is not writable", name)
-		c := call.Args[at].GetColumnRef()
+		arg := call.Args[at]
+		if named := arg.GetNamedArgExpr(); named != nil {
+			arg = named.Arg
+		}
+		c := arg.GetColumnRef()
 		if c == nil {
 			return nil, unwritable
 		}
@@ -302,37 +307,65 @@ func (f *frame) callTargets(ctx context.Context, s *Call, cols []Column) ([]*Tar
 	return targets, nil
 }
 
-// callOuts finds which arguments of a CALL are OUT or INOUT.
+// callOuts finds which arguments of a CALL are OUT or INOUT, in the order of the procedure's arguments.
 func (f *frame) callOuts(ctx context.Context, c *pg_query.FuncCall, n int) ([]int, error) {
-	var out []int
-	for i, a := range c.Args {
-		if a.GetNamedArgExpr() != nil {
-			return nil, refuse("CALL with named arguments")
-		}
-		out = append(out, i)
+	schema, name := "", ""
+	for _, s := range c.Funcname {
+		schema, name = name, s.GetString_().GetSval()
 	}
-	if len(out) == n {
-		return out, nil
-	}
-	name := c.Funcname[len(c.Funcname)-1].GetString_().GetSval()
-	rows, err := f.env.Cache.ask(ctx, f.env.Executor, `SELECT pg_catalog.array_to_string(proargmodes, '') FROM pg_catalog.pg_proc
- WHERE proname = $1 AND prokind = 'p' AND pg_catalog.cardinality(proargmodes) = $2::pg_catalog.int4`, name, itoa(len(c.Args)))
+	rows, err := f.env.Cache.ask(ctx, f.env.Executor, `SELECT p.oid, a.weft_mode, coalesce(a.weft_name, '')
+ FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+  CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(p.proargmodes), pg_catalog.unnest(p.proargnames)) WITH ORDINALITY a (weft_mode, weft_name, weft_n)
+ WHERE p.proname = $1 AND p.prokind = 'p' AND p.proargmodes IS NOT NULL
+  AND CASE WHEN $2 = '' THEN pg_catalog.pg_function_is_visible(p.oid) ELSE n.nspname = $2 END ORDER BY p.oid, a.weft_n`, name, schema)
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) != 1 {
-		return nil, refuse("CALL of a procedure that has namesakes or defaults")
-	}
-	out = out[:0]
-	for i, m := range rows[0][0].Text {
-		if m == 'o' || m == 'b' {
-			out = append(out, i)
+	var found []int
+	for len(rows) > 0 {
+		end := 1
+		for end < len(rows) && rows[end][0] == rows[0][0] {
+			end++
+		}
+		outs, ok := writable(c, rows[:end])
+		rows = rows[end:]
+		switch {
+		case !ok || len(outs) != n:
+		case found != nil && !slices.Equal(found, outs):
+			return nil, refuse("CALL of a procedure with OUT arguments that has namesakes")
+		default:
+			found = outs
 		}
 	}
-	if len(out) != n {
+	if found == nil {
 		return nil, refuse("CALL of this procedure")
 	}
-	return out, nil
+	return found, nil
+}
+
+// writable returns which arguments of a CALL are OUT or INOUT by modes and names of the procedure's. ok is false if they do not fit, or one is missing.
+func writable(c *pg_query.FuncCall, declared [][]Value) (outs []int, ok bool) {
+	given := map[int]int{}
+	for i, a := range c.Args {
+		at := i
+		if named := a.GetNamedArgExpr(); named != nil {
+			at = slices.IndexFunc(declared, func(d []Value) bool { return d[2].Text == named.Name })
+		}
+		if _, twice := given[at]; at < 0 || twice || at >= len(declared) && declared[len(declared)-1][1].Text != "v" {
+			return nil, false
+		}
+		given[at] = i
+	}
+	for at, d := range declared {
+		if d[1].Text == "o" || d[1].Text == "b" {
+			i, has := given[at]
+			if !has {
+				return nil, false
+			}
+			outs = append(outs, i)
+		}
+	}
+	return outs, true
 }
 
 // end runs COMMIT and ROLLBACK.

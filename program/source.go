@@ -221,7 +221,7 @@ func fromCreate(c *pg_query.CreateFunctionStmt) (Source, error) {
 			a.Mode, src.Set = Table, true
 		}
 		var err error
-		if a.Type, err = writtenType(f.ArgType); err != nil {
+		if a.Type, err = signatureType(f.ArgType); err != nil {
 			return src, err
 		}
 		if f.Defexpr != nil {
@@ -234,7 +234,7 @@ func fromCreate(c *pg_query.CreateFunctionStmt) (Source, error) {
 	if c.ReturnType != nil {
 		src.Set = src.Set || c.ReturnType.Setof
 		var err error
-		if src.Returns, err = writtenType(c.ReturnType); err != nil {
+		if src.Returns, err = signatureType(c.ReturnType); err != nil {
 			return src, err
 		}
 	}
@@ -295,6 +295,18 @@ func (s *Source) options(list []*pg_query.Node) error {
 		}
 	}
 	return nil
+}
+
+// signatureType writes the type of an argument or a result as SQL. PostgreSQL heeds no length there, not even that of 1 which CHARACTER and BIT have where
+// none is written.
+func signatureType(t *pg_query.TypeName) (string, error) {
+	if len(t.Names) == 2 && t.Names[0].GetString_().GetSval() == "pg_catalog" && len(t.Typmods) > 0 {
+		switch name := t.Names[1].GetString_().GetSval(); name {
+		case "bpchar", "bit":
+			return `"` + name + `"` + strings.Repeat("[]", len(t.ArrayBounds)), nil
+		}
+	}
+	return writtenType(t)
 }
 
 // writtenType writes a type as SQL.

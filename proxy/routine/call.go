@@ -28,7 +28,15 @@ type call struct {
 	from      bool // SELECT * FROM f(…)
 	schema    string
 	name      string
-	args      []string // as SQL
+	f         *pg_query.FuncCall
+	args      []callArg
+}
+
+// callArg is an argument of a call.
+type callArg struct {
+	name string // empty for an argument that is given by its place
+	node *pg_query.Node
+	sql  string
 }
 
 // Describe returns the RowDescription of a statement for a portal, empty if it returns no rows.
@@ -58,17 +66,36 @@ func (r *Run) Call(ctx context.Context, q Request) (*Result, error) {
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
-	p, err := r.routine(c)
+	k, err := r.resolve(c, q.Types, d.params)
 	if err != nil {
 		return nil, err
 	}
-	args, err := r.arguments(c, p, d.params, values)
+	if err := k.mayRun(c); err != nil {
+		return nil, err
+	}
+	args, err := r.arguments(c, k, d.params, values)
 	if err != nil {
 		return nil, err
+	}
+	if err := r.enter(c, k); err != nil {
+		return nil, err
+	}
+	p, err := r.routine(k)
+	if err != nil {
+		return nil, err
+	}
+	if p.SecurityDefiner || len(p.Settings) > 0 {
+		r.cfg.Loose, r.d.room.loose = false, false
+	}
+	if p.SecurityDefiner {
+		r.d.room.definers++
 	}
 	r.d.readOnly = !p.Volatile
 	res, err := r.run(ctx, p, args)
 	r.d.readOnly = false
+	if err == nil {
+		err = r.leave(c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,112 +123,87 @@ func readCall(text string) (*call, error) {
 	if f == nil {
 		return nil, pgerr.New(pgerr.SyntaxError, "a call is expected")
 	}
+	c.f = f
 	for _, n := range f.Funcname {
 		c.schema, c.name = c.name, n.GetString_().GetSval()
 	}
-	for _, a := range f.Args {
-		if a.GetNamedArgExpr() != nil {
-			return nil, &refusal{pgerr.New(pgerr.FeatureNotSupported, "%s touches sharded tables, and weft does not call it with named arguments", c.name).
-				WithHint("Give the arguments by their places.")}
+	for _, n := range f.Args {
+		a := callArg{node: n}
+		if named := n.GetNamedArgExpr(); named != nil {
+			a = callArg{name: named.Name, node: named.Arg}
 		}
-		sql, err := parser.Deparse(&pg_query.Node{Node: &pg_query.Node_SelectStmt{SelectStmt: &pg_query.SelectStmt{
-			TargetList:  []*pg_query.Node{pg_query.MakeResTargetNodeWithVal(a, 0)},
-			LimitOption: pg_query.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg_query.SetOperation_SETOP_NONE,
-		}}})
-		if err != nil {
+		if a.sql, err = parser.Deparse(selectOf(a.node)); err != nil {
 			return nil, err
 		}
-		c.args = append(c.args, strings.TrimPrefix(sql, "SELECT "))
+		a.sql = strings.TrimPrefix(a.sql, "SELECT ")
+		c.args = append(c.args, a)
 	}
 	return c, nil
 }
 
-// routineQuery returns the routines that a call may mean, with the user's right to run them.
-const routineQuery = `SELECT pg_catalog.pg_get_functiondef(p.oid), l.lanname, pg_catalog.pg_function_is_visible(p.oid),
- pg_catalog.has_function_privilege(p.oid, 'EXECUTE'),
- p.prosecdef AND p.proowner <> (SELECT a.oid FROM pg_catalog.pg_roles a WHERE a.rolname = CURRENT_USER), p.provariadic <> 0
-FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-WHERE p.proname = $1 AND p.prokind = $3::"char" AND CASE WHEN $2 = '' THEN pg_catalog.pg_function_is_visible(p.oid) ELSE n.nspname = $2 END`
+// selectOf is SELECT of some expressions.
+func selectOf(items ...*pg_query.Node) *pg_query.Node {
+	sel := &pg_query.SelectStmt{LimitOption: pg_query.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg_query.SetOperation_SETOP_NONE}
+	for _, n := range items {
+		sel.TargetList = append(sel.TargetList, pg_query.MakeResTargetNodeWithVal(n, 0))
+	}
+	return &pg_query.Node{Node: &pg_query.Node_SelectStmt{SelectStmt: sel}}
+}
 
-// routine finds and compiles the routine of a call. The catalog is asked each time: other sessions may have replaced the routine.
-func (r *Run) routine(c *call) (*program.Program, error) {
-	kind := "f"
-	if c.procedure {
-		kind = "p"
-	}
-	rows, err := r.ask(routineQuery, c.name, c.schema, kind)
-	if err != nil {
-		return nil, err
-	}
-	row := rows[0]
-	refuse := func(hint, format string, args ...any) error {
-		return &refusal{pgerr.New(pgerr.FeatureNotSupported, format, args...).WithHint("%s", hint)}
-	}
+// mayRun returns the reason why weft does not run a routine, or nil.
+func (k *candidate) mayRun(c *call) error {
 	switch {
-	case len(rows) > 1:
-		return nil, refuse("Give it a name of its own.", "there are several functions %q, and weft cannot tell which one is called", c.name)
-	case row[1].Text != "plpgsql" && row[1].Text != "sql":
-		return nil, refuse("Write it in PL/pgSQL or SQL, or send its statements themselves.", "function %q touches sharded tables, and is written in %s", c.name, row[1].Text)
-	case row[3].Text != "t":
+	case k.language != "plpgsql" && k.language != "sql" || k.kind != "f" && k.kind != "p":
+		return refuse("Write it in PL/pgSQL or SQL, or send its statements themselves.", "function %q touches sharded tables, and is written in %s", c.name, k.language)
+	case !k.allowed:
 		what := "function"
 		if c.procedure {
 			what = "procedure"
 		}
-		return nil, pgerr.New(pgerr.InsufficientPrivilege, "permission denied for %s %s", what, c.name)
-	case row[4].Text == "t":
-		return nil, refuse("Let its owner call it, or make it SECURITY INVOKER.", "function %q touches sharded tables, and would run with the rights of its owner", c.name)
-	case row[5].Text == "t":
-		return nil, refuse("Let it take an array.", "function %q touches sharded tables, and is VARIADIC", c.name)
+		return pgerr.New(pgerr.InsufficientPrivilege, "permission denied for %s %s", what, c.name)
+	case k.another:
+		return refuse("Let its owner call it, make it SECURITY INVOKER, or let it run on the shard of an argument: SELECT weft.distribute_function('"+c.name+"', 'argument').",
+			"function %q touches sharded tables, and would run with the rights of its owner", c.name)
 	}
-	text, visible := row[0].Text, row[2].Text == "t"
-	p, err := r.d.room.compile(fmt.Sprint(r.conflict, visible, text), func() (program.Source, error) {
+	return nil
+}
+
+// routine compiles the routine of a call, whose SET clauses hold. The catalog is asked each time: other sessions may have replaced the routine.
+func (r *Run) routine(k *candidate) (*program.Program, error) {
+	rows, err := r.ask("SELECT pg_catalog.pg_get_functiondef($1::pg_catalog.oid), pg_catalog.pg_function_is_visible($1::pg_catalog.oid)", k.oid)
+	if err != nil {
+		return nil, err
+	}
+	text, visible := rows[0][0].Text, rows[0][1].Text == "t"
+	return r.d.room.compile(fmt.Sprint(r.conflict, visible, text), func() (program.Source, error) {
 		src, err := program.FromText(text)
 		if src.Conflict = r.conflict; visible {
 			src.Schema = ""
 		}
 		return src, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if len(p.Settings) > 0 {
-		return nil, refuse("Leave SET out of its definition, and SET it before the call.", "function %q touches sharded tables, and sets %s while it runs", c.name, p.Settings[0])
-	}
-	return p, nil
+}
+
+func refuse(hint, format string, args ...any) error {
+	return &refusal{pgerr.New(pgerr.FeatureNotSupported, format, args...).WithHint("%s", hint)}
 }
 
 // arguments lets PostgreSQL evaluate the arguments and cast them to the types that the routine declares. values are those of the parameters, as
 // they stand in a Bind.
-func (r *Run) arguments(c *call, p *program.Program, types []uint32, values []byte) ([]program.Value, error) {
-	var casts []string
-	var wanted []int
-	at := 0
-	for _, a := range p.Args {
-		takes := a.Mode == program.In || a.Mode == program.InOut
-		if !takes && (a.Mode != program.Out || !c.procedure) {
-			continue
-		}
-		if at >= len(c.args) {
-			break
-		}
-		if takes {
-			casts, wanted = append(casts, "CAST("+c.args[at]+" AS "+a.Type+")"), append(wanted, at)
-		}
-		at++
-	}
-	out := make([]program.Value, len(c.args))
-	if len(casts) == 0 {
+func (r *Run) arguments(c *call, k *candidate, types []uint32, values []byte) ([]program.Value, error) {
+	items, wanted := k.values(c)
+	out := make([]program.Value, len(k.inputs))
+	if len(items) == 0 {
 		return out, nil
 	}
 	var got [][]program.Value
-	q := &program.Prepared{SQL: "SELECT " + strings.Join(casts, ", "), Types: types, Handle: r.d.room.name("v")}
+	q := &program.Prepared{SQL: "SELECT " + strings.Join(items, ", "), Types: types, Handle: r.d.room.name("v")}
 	_, err := r.d.execute(q, append(append([]byte(nil), values...), 0, 0), 0, func(body []byte) { got = append(got, valuesOf(body)) })
 	if err != nil {
 		return nil, err
 	}
 	if len(got) != 1 {
-		return nil, &refusal{pgerr.New(pgerr.FeatureNotSupported, "function %q touches sharded tables, and is called for a set of values", c.name).
-			WithHint("Call it once for each.")}
+		return nil, refuse("Call it once for each.", "function %q touches sharded tables, and is called for a set of values", c.name)
 	}
 	for i, at := range wanted {
 		out[at] = got[0][i]

@@ -125,6 +125,9 @@ func (d *Dialogue) Execute(ctx context.Context, p *program.Prepared, args []prog
 			return "", err
 		}
 	}
+	if err := d.guard(p.SQL); err != nil {
+		return "", err
+	}
 	var denied error
 	tag, err = d.execute(p, appendValues(nil, args), limit, func(body []byte) {
 		if row != nil && denied == nil {

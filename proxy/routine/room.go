@@ -23,6 +23,11 @@ type Room struct {
 	changed bool
 	// loose says that the innermost run may end the transaction.
 	loose bool
+	// held are the parameters that SET clauses of the routines under way have set, and definers is how many of the routines are SECURITY
+	// DEFINER. locally are parameters that statements have set for the transaction.
+	held     []string
+	definers int
+	locally  map[string]bool
 }
 
 const (
@@ -39,11 +44,11 @@ func (r *Room) enter(under string) error {
 		e.Hint = "Programs that weft runs may call each other " + strconv.Itoa(deepest) + " deep."
 		return &refusal{e}
 	}
-	if r.cache == nil || r.depth == 0 && (under == "" || r.under != under || len(r.made) > most) {
+	if r.cache == nil || r.depth == 0 && (under == "" || r.under != under || r.changed || len(r.made) > most) {
 		r.cache, r.made, r.under = program.NewCache(), map[string]*program.Prepared{}, under
 	}
 	if r.depth == 0 {
-		r.changed = false
+		r.changed, r.locally = false, map[string]bool{}
 	}
 	if r.compiled == nil || r.depth == 0 && len(r.compiled) > most {
 		r.compiled = map[string]*program.Program{}

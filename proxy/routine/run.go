@@ -25,8 +25,10 @@ type Config struct {
 type Run struct {
 	d   *Dialogue
 	cfg Config
-	// outer is Room.loose outside of the run.
-	outer bool
+	// outer is Room.loose outside of the run, held the number of parameters in Room.held, definers is Room.definers.
+	outer          bool
+	held, definers int
+	clauses        []clause
 	// may says that the user may use the language. conflict and asserts are the settings plpgsql.variable_conflict and
 	// plpgsql.check_asserts.
 	may, asserts bool
@@ -38,7 +40,7 @@ func New(s Session, room *Room, cfg Config) (*Run, error) {
 	if err := room.enter(cfg.Under); err != nil {
 		return nil, err
 	}
-	r := &Run{d: &Dialogue{session: s, room: room, rows: rows{max: cfg.MaxBytes}}, cfg: cfg, outer: room.loose}
+	r := &Run{d: &Dialogue{session: s, room: room, rows: rows{max: cfg.MaxBytes}}, cfg: cfg, outer: room.loose, held: len(room.held), definers: room.definers}
 	room.loose = cfg.Loose
 	return r, nil
 }
@@ -46,7 +48,7 @@ func New(s Session, room *Room, cfg Config) (*Run, error) {
 // End ends a run. An error ends the session.
 func (r *Run) End() error {
 	r.d.room.depth--
-	r.d.room.loose = r.outer
+	r.d.room.loose, r.d.room.held, r.d.room.definers = r.outer, r.d.room.held[:r.held], r.definers
 	r.d.room.points -= len(r.d.points)
 	return r.d.close()
 }
