@@ -20,6 +20,25 @@ func (re reach) flow(rel *catalog.Relation, t *table, tr *catalog.Trigger, f *ca
 		return nil, errors.ErrUnsupported
 	}
 	known := re.a.env.Schema.Flow(rel, tr)
+	for other := range re.a.env.Schema.Relations() {
+		if other.Name.Name == rel.Name.Name && other.Name != rel.Name {
+			known.Columns = nil // a variable's type may be the other one's, maybe that of CREATE TYPE
+		}
+	}
+	if temporary := re.a.env.Temporary; len(temporary) > 0 {
+		// A temporary table of the session is found before another of its name.
+		if typeOf := known.TypeOf; typeOf != nil {
+			known.TypeOf = func(names []string) string {
+				if len(names) < 2 || temporary[names[len(names)-2]] {
+					return ""
+				}
+				return typeOf(names)
+			}
+		}
+		if temporary[rel.Name.Name] {
+			known.Columns = nil
+		}
+	}
 	for _, k := range keysOf(t) {
 		known.Keys = append(known.Keys, flow.Key{Name: k.Name, Type: sqlType(k)})
 	}

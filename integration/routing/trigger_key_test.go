@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"weft/integration/pair"
@@ -61,6 +63,50 @@ func TestKeysInTriggers(t *testing.T) {
 			}
 		}
 	}
+	pair.SameTables(t, db, nil)
+	pair.Verified(t, p.Weft.Conn)
+}
+
+// TestRowsOfNamesakes: a variable of a trigger function whose type may be that of a temporary table, or of one in another schema, is not taken for the
+// row: PL/pgSQL fills it by place.
+func TestRowsOfNamesakes(t *testing.T) {
+	db := database(t, "trigger_namesakes")
+	p := newPair(t, db)
+	for _, sql := range []string{
+		"create table tasks (tenant int primary key, id int)", "create table log (tenant int, id int)", "create schema s2",
+		"create function tf() returns trigger language plpgsql as 'declare r tasks; k tasks.tenant%type; begin r := new; k := new.tenant; insert into log values (r.tenant, r.id), (k, 0); return null; end'",
+		"create trigger a after insert on tasks for each row execute function tf()",
+	} {
+		p.Both(t, "setup", sql)
+	}
+	for _, sql := range []string{"select weft.shard_table('log', 'tenant')", "select weft.shard_table('tasks', 'tenant')"} {
+		declare(t, p, pair.Statement{SQL: sql})
+	}
+	const insert = "insert into public.tasks values (%d, %d)"
+	next := 0
+	runs := func(want bool) {
+		t.Helper()
+		for range 3 {
+			next++
+			wrong, _, got := p.Run(pair.Simple, fmt.Sprintf(insert, next, next+50), nil)
+			if wrong != "" || got.Refused() == want {
+				t.Errorf("%d: %s%s", next, wrong, got.Message)
+			}
+		}
+	}
+	runs(true)
+	p.Both(t, "temporary", "create temporary table tasks (id int, tenant int)")
+	runs(false)
+	p.Both(t, "temporary", "drop table pg_temp.tasks")
+	runs(true)
+	for _, sql := range []string{"create type s2.tasks as (id int, tenant int)", "create table s2.tasks (id int, tenant int)"} {
+		p.Both(t, "namesake", sql)
+		p.Both(t, "namesake", "set search_path = s2, public")
+		runs(false)
+		p.Both(t, "namesake", "reset search_path")
+		p.Both(t, "namesake", strings.Join(append([]string{"drop"}, strings.Fields(sql)[1:3]...), " "))
+	}
+	runs(true)
 	pair.SameTables(t, db, nil)
 	pair.Verified(t, p.Weft.Conn)
 }
