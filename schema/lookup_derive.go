@@ -121,11 +121,3 @@ func (d *derivation) read(s *session, lookup string) error {
 	}
 	return nil
 }
-
-// listUnique lists what an index keeps unique.
-func listUnique(u *catalog.Unique) string {
-	if u.Derived != nil {
-		return strings.Join(u.Derived.Items, ", ")
-	}
-	return strings.Join(u.Columns, ", ")
-}
