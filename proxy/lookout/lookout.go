@@ -64,7 +64,13 @@ type Lookout struct {
 	// scenes has the databases that are looked at, by name.
 	scenes map[string]*scene
 	warned bool
+	// complained is when the log was last told of a look that failed, and unsaid how many have failed since.
+	complained time.Time
+	unsaid     int
 }
+
+// complaintInterval is between two lines of the log about looks that fail: an outage has many.
+const complaintInterval = 10 * time.Minute
 
 // sighting is the message that a session is busy with, and since when.
 type sighting struct {
@@ -105,11 +111,21 @@ func (l *Lookout) look(ctx context.Context, now time.Time) {
 	slow := l.slow(found, now)
 	for db := range slow {
 		if err := l.lookAt(ctx, db, found[db]); err != nil && ctx.Err() == nil {
-			l.cfg.Log.Warn("looking for deadlocks failed", "database", db, "err", err)
+			l.complain(db, err, now)
 			l.leaveOne(db)
 		}
 	}
 	l.leave(slow)
+}
+
+// complain has the log tell of a look that failed, unless it was told of another one not long ago.
+func (l *Lookout) complain(db string, err error, now time.Time) {
+	if !l.complained.IsZero() && now.Sub(l.complained) < complaintInterval {
+		l.unsaid++
+		return
+	}
+	l.cfg.Log.Warn("looking for deadlocks failed", "database", db, "err", err, "unsaid", l.unsaid)
+	l.complained, l.unsaid = now, 0
 }
 
 // slow returns the databases in which a session has been busy with one message for lookAfter or

@@ -280,8 +280,15 @@ func TestShardDown(t *testing.T) {
 	if got := w.taken(); got != "discard a, discard b" || len(w.scenes) != 0 {
 		t.Errorf("connections: %s, scenes: %d", got, len(w.scenes))
 	}
-	if !strings.Contains(w.log.String(), "looking for deadlocks failed") {
-		t.Errorf("log: %s", &w.log)
+	for range 3 {
+		w.after(lookInterval)
+	}
+	if n := strings.Count(w.log.String(), "looking for deadlocks failed"); n != 1 {
+		t.Errorf("%d lines about looks that failed soon after each other: %s", n, &w.log)
+	}
+	w.after(complaintInterval)
+	if n := strings.Count(w.log.String(), "looking for deadlocks failed"); n != 2 || !strings.Contains(w.log.String(), "unsaid=3") {
+		t.Errorf("%d lines after a while: %s", n, &w.log)
 	}
 }
 
