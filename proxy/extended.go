@@ -236,13 +236,7 @@ func (s *Session) onExecute(body []byte) error {
 
 // execute is onExecute without the accounting.
 func (s *Session) execute(body []byte) error {
-	var control control
 	if s.portals.routing() {
-		name, _, _ := wire.CString(body)
-		var err error
-		if control, err = s.portals.controls.take(s, name); err != nil {
-			return s.lost.refuseBoundRead(err)
-		}
 		if done, err := s.portals.executeRouted(body); done || err != nil {
 			return err
 		}
@@ -269,8 +263,7 @@ func (s *Session) execute(body []byte) error {
 	if endsTx(o.run.facts) {
 		s.portals.forgetAll()
 	}
-	if control.ending {
-		s.tx.noteChain(endsTx(control.facts) && control.facts.Effects&parser.TxBegin != 0)
+	if s.portals.takeEnding() {
 		// The messages that follow may go to another backend, so weft must know how the
 		// transaction ended.
 		if s.syncFollows(len(body)) {

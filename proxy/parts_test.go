@@ -133,21 +133,15 @@ func TestForgetPortals(t *testing.T) {
 	ps := &newSession(nil, nil, nil, "", "").portals
 	ps.local = map[string]*localPortal{"": {}, "a": {}}
 	ps.gathered = map[string]gatheredCursor{"b": {}, "held": {hold: true}}
-	ps.lane, ps.unexecuted = new(pool.Lane), true
+	ps.lane, ps.unexecuted, ps.ending = new(pool.Lane), true, true
 	if ps.closeUnnamed(); ps.lane != nil || len(ps.local) != 1 {
 		t.Errorf("after a simple query %d local portals are left", len(ps.local))
 	}
 	if ps.forgetAll(); ps.unexecuted || len(ps.local) != 0 || len(ps.gathered) != 1 {
 		t.Errorf("after the transaction %d local and %d gathered portals are left", len(ps.local), len(ps.gathered))
 	}
-	for _, name := range [][]byte{nil, []byte("p")} {
-		ps.controls.ends(&parser.Facts{Effects: parser.TxEnd})
-		ps.controls.keep(ps.s, name)
-		first, err := ps.controls.take(ps.s, name)
-		again, _ := ps.controls.take(ps.s, name)
-		if !first.ending || err != nil || again.ending {
-			t.Errorf("portal %q ends its block never, or twice: %v", name, err)
-		}
+	if !ps.takeEnding() || ps.takeEnding() {
+		t.Error("a portal ends its block never, or twice")
 	}
 	ps.copyNext = new(boundCopy)
 	if ps.takeCopy() == nil || ps.takeCopy() != nil {

@@ -180,17 +180,12 @@ func (ps *portals) handOver(x *gathering, name []byte) {
 	ps.columns[string(name)] = x.describeResult(nil)
 }
 
-// laneOf returns where a portal is, nil if weft executes it itself or does not know it.
-func (ps *portals) laneOf(portal []byte) *pool.Lane {
-	if len(portal) == 0 {
-		return ps.lane
-	}
-	return ps.lanes[string(portal)]
-}
-
 // usePortal makes the backend that has the portal the one at hand.
 func (ps *portals) usePortal(portal []byte) error {
-	lane := ps.laneOf(portal)
+	lane := ps.lane
+	if len(portal) > 0 {
+		lane = ps.lanes[string(portal)]
+	}
 	if lane == nil || ps.s.held.conn != nil && ps.s.held.conn.Lane() == lane {
 		return nil
 	}
