@@ -390,6 +390,9 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	delete(ev.s.portals.everywhere, string(name))
 	ev.s.account.runsEverywhere()
 	if e.alone() {
+		if ev.s.implicit.hasBegun() && (!ev.s.tx.isOpen() || ev.s.implicit.isOpen()) {
+			return ev.s.lost.refuseBoundRead(inPipeline(e.text))
+		}
 		if done, err := ev.s.util.aloneExecute(e); done || err != nil {
 			return err
 		}
