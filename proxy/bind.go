@@ -56,6 +56,9 @@ func (ps *portals) onBind(length int) error {
 		ps.s.pipe.holdFrame()
 		done, err := ps.routeBind(portal, name, &rest)
 		ps.s.pipe.leaveFrame()
+		if done {
+			ps.controls.keep(ps.s, portal)
+		}
 		if done || err != nil || ps.s.pipe.isSkipping() {
 			ps.s.client.Consume(need)
 			if err != nil {
@@ -83,6 +86,9 @@ func (ps *portals) onBind(length int) error {
 	tail := length + 1 - need
 	sent, err := ps.sendBind(portal, name, rest, tail)
 	ps.unexecuted = true
+	if routed {
+		ps.controls.keep(ps.s, portal)
+	}
 	ps.s.client.Consume(need)
 	switch {
 	case err != nil:

@@ -32,6 +32,7 @@ func (ps *portals) chooseBind(r *router, pl *plan.Plan, text []byte, f *parser.F
 // cannot be bound. tail is the part of the Bind after the names.
 func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
 	ps.s.pipe.kept.bind()
+	ps.controls.begin()
 	if len(portal) == 0 {
 		delete(ps.local, "")
 	}
@@ -83,6 +84,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	if ps.s.account.records() {
 		ps.s.account.tapeBind(f, pl.text, *tail)
 	}
+	if endsTx(f) || opensBlock(f) {
+		ps.controls.note(pl.text, f)
+	}
 	if in := ps.s.situation(); in == inFailed {
 		ps.bindInFailed(portal, decide(in, pl.text, f), f, pl)
 		return false, nil
@@ -114,7 +118,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	case endNothing: // there is no block, and the backend at hand says so
 		// Messages without a Sync are a transaction, which this ends: what they have set is over,
 		// or is the session's.
-		ps.ending = ps.s.implicit.isPiped() && ps.s.held.conn != nil
+		if ps.s.implicit.isPiped() && ps.s.held.conn != nil {
+			ps.controls.ends()
+		}
 		return ps.s.pipe.isSkipping(), ps.useOrRefuse(ps.s.route.atHand())
 	case runOnAll:
 		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
@@ -147,7 +153,7 @@ func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bo
 	if !ps.s.tx.chooseEnder() {
 		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsUnjoined})
 	}
-	ps.bindEnding(f)
+	ps.controls.ends()
 	return false, nil
 }
 
@@ -159,7 +165,7 @@ func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done 
 	if ps.s.held.conn != nil {
 		if (ps.s.implicit.isPiped() || ps.unexecuted) && (ps.s.pipe.isUnsynced() || !ps.s.pipe.ops.empty()) {
 			if ps.unexecuted || joinable(pl.text) != nil {
-				ps.bindEnding(f)
+				ps.controls.ends()
 				return false, nil
 			}
 			if err := ps.s.implicit.widen(); err != nil {
@@ -181,22 +187,15 @@ func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done 
 	return true, ps.bindLocal(portal, lp)
 }
 
-// bindEnding notes that the portal being bound ends the block, or its failure. The outcome
-// must be known before later messages can be sent.
-func (ps *portals) bindEnding(f *parser.Facts) {
-	ps.s.tx.noteChain(endsTx(f) && f.Effects&parser.TxBegin != 0)
-	ps.ending = true
-}
-
 // bindInFailed is routeBind in a failed transaction, which takes only a statement that ends
 // it, or a ROLLBACK TO, which is for all participants.
 func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *planned) {
 	switch a {
 	case endFailed:
-		ps.bindEnding(f)
+		ps.controls.ends()
 	case backTo:
 		ps.noteForAll(portal, string(pl.text), f)
-		ps.bindEnding(f)
+		ps.controls.ends()
 	}
 }
 

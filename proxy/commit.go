@@ -472,7 +472,8 @@ func (cm *commit) uncommitted(err error) error {
 	return nil
 }
 
-// executeCommit executes the portal of a COMMIT that all shards must agree to.
+// executeCommit executes the portal of a COMMIT that all shards must agree to, or of a COMMIT or ROLLBACK that was bound in
+// another state of the transaction.
 func (cm *commit) executeCommit(lp *localPortal) error {
 	if cm.s.held.conn != nil && !cm.s.pipe.unasked() && (cm.s.pipe.isUnsynced() || !cm.s.pipe.ops.empty()) {
 		// A Sync sent by weft leaves the extended protocol.
@@ -489,6 +490,9 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		return nil
 	}
 	cm.s.tx.noteChain(lp.ends.Effects&parser.TxBegin != 0)
+	if !commits(lp.text) {
+		return cm.sendEnd(lp)
+	}
 	if err := cm.agree(); err != nil {
 		cm.s.pipe.skipToSync()
 		if errors.Is(err, errTold) {

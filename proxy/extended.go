@@ -236,7 +236,13 @@ func (s *Session) onExecute(body []byte) error {
 
 // execute is onExecute without the accounting.
 func (s *Session) execute(body []byte) error {
+	var control control
 	if s.portals.routing() {
+		name, _, _ := wire.CString(body)
+		var changed bool
+		if control, changed = s.portals.controls.take(s, name); changed {
+			return s.portals.executeChanged(control, name)
+		}
 		if done, err := s.portals.executeRouted(body); done || err != nil {
 			return err
 		}
@@ -263,7 +269,8 @@ func (s *Session) execute(body []byte) error {
 	if endsTx(o.run.facts) {
 		s.portals.forgetAll()
 	}
-	if s.portals.takeEnding() {
+	if control.ending {
+		s.tx.noteChain(endsTx(control.facts) && control.facts.Effects&parser.TxBegin != 0)
 		// The messages that follow may go to another backend, so weft must know how the
 		// transaction ended.
 		if s.syncFollows(len(body)) {

@@ -133,15 +133,23 @@ func TestForgetPortals(t *testing.T) {
 	ps := &newSession(nil, nil, nil, "", "").portals
 	ps.local = map[string]*localPortal{"": {}, "a": {}}
 	ps.gathered = map[string]gatheredCursor{"b": {}, "held": {hold: true}}
-	ps.lane, ps.unexecuted, ps.ending = new(pool.Lane), true, true
+	ps.lane, ps.unexecuted = new(pool.Lane), true
 	if ps.closeUnnamed(); ps.lane != nil || len(ps.local) != 1 {
 		t.Errorf("after a simple query %d local portals are left", len(ps.local))
 	}
 	if ps.forgetAll(); ps.unexecuted || len(ps.local) != 0 || len(ps.gathered) != 1 {
 		t.Errorf("after the transaction %d local and %d gathered portals are left", len(ps.local), len(ps.gathered))
 	}
-	if !ps.takeEnding() || ps.takeEnding() {
-		t.Error("a portal ends its block never, or twice")
+	for _, name := range [][]byte{nil, []byte("p")} {
+		ps.controls.begin()
+		ps.controls.note([]byte("commit"), &parser.Facts{Effects: parser.TxEnd})
+		ps.controls.ends()
+		ps.controls.keep(ps.s, name)
+		first, changed := ps.controls.take(ps.s, name)
+		again, _ := ps.controls.take(ps.s, name)
+		if !first.ending || !first.commits || changed || again.ending {
+			t.Errorf("portal %q ends its block never, or twice, or was bound in another state: %t", name, changed)
+		}
 	}
 	ps.copyNext = new(boundCopy)
 	if ps.takeCopy() == nil || ps.takeCopy() != nil {

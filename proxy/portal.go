@@ -59,6 +59,13 @@ func (ps *portals) bindLocal(portal []byte, lp *localPortal) error {
 	if err := ps.isBound(portal, nil); err != nil {
 		return ps.s.lost.refuseBoundRead(err)
 	}
+	ps.putLocal(portal, lp)
+	ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete, bound: lp.gather})
+	return nil
+}
+
+// putLocal notes that weft executes a portal itself.
+func (ps *portals) putLocal(portal []byte, lp *localPortal) {
 	if ps.local == nil {
 		ps.local = map[string]*localPortal{}
 	}
@@ -66,8 +73,6 @@ func (ps *portals) bindLocal(portal []byte, lp *localPortal) error {
 	if len(portal) == 0 {
 		ps.lane = nil
 	}
-	ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete, bound: lp.gather})
-	return nil
 }
 
 // isBound refuses to make a portal under the name of another. If both are on lane, the
@@ -180,12 +185,17 @@ func (ps *portals) handOver(x *gathering, name []byte) {
 	ps.columns[string(name)] = x.describeResult(nil)
 }
 
+// laneOf returns where a portal is, nil if weft executes it itself or does not know it.
+func (ps *portals) laneOf(portal []byte) *pool.Lane {
+	if len(portal) == 0 {
+		return ps.lane
+	}
+	return ps.lanes[string(portal)]
+}
+
 // usePortal makes the backend that has the portal the one at hand.
 func (ps *portals) usePortal(portal []byte) error {
-	lane := ps.lane
-	if len(portal) > 0 {
-		lane = ps.lanes[string(portal)]
-	}
+	lane := ps.laneOf(portal)
 	if lane == nil || ps.s.held.conn != nil && ps.s.held.conn.Lane() == lane {
 		return nil
 	}

@@ -30,8 +30,7 @@ type portals struct {
 	executing *gathering // the portal that is being executed
 	// unexecuted: the portal bound last on the backend at hand waits for its Execute.
 	unexecuted bool
-	// ending: the portal bound last ends the block.
-	ending bool
+	controls   controls
 }
 
 // forgetUnnamed notes that the unnamed portal is not where it was: weft asks shards under the empty
@@ -41,6 +40,7 @@ func (ps *portals) forgetUnnamed() { ps.lane = nil }
 // closeUnnamed notes that a simple query takes the unnamed portal away.
 func (ps *portals) closeUnnamed() {
 	ps.lane = nil
+	ps.controls.forgetUnnamed()
 	delete(ps.local, "")
 }
 
@@ -54,6 +54,7 @@ func (ps *portals) forgetAll() {
 	clear(ps.forAll)
 	clear(ps.columns)
 	clear(ps.fetches)
+	ps.controls.forget()
 	maps.DeleteFunc(ps.gathered, func(_ string, c gatheredCursor) bool { return !c.hold })
 }
 
@@ -73,13 +74,6 @@ func (ps *portals) bindEverywhere(portal []byte, e *spread) {
 
 // noteExecuted notes that the Execute of the portal bound last has been sent.
 func (ps *portals) noteExecuted() { ps.unexecuted = false }
-
-// takeEnding reports, once, whether the portal whose Execute has been sent ends the block.
-func (ps *portals) takeEnding() bool {
-	ending := ps.ending
-	ps.ending = false
-	return ending
-}
 
 // takeCopy returns, once, the COPY that is to be executed now; nil if there is none.
 func (ps *portals) takeCopy() *boundCopy {
