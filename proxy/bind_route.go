@@ -35,6 +35,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	ps.controls.begin()
 	if len(portal) == 0 {
 		delete(ps.local, "")
+		ps.recall(nil)
 	}
 	if ps.s.pipe.kept.waits() {
 		p, err := wire.DecodeParse(ps.s.pipe.kept.body)

@@ -359,6 +359,7 @@ func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 	if kind != 'P' {
 		return false, nil
 	}
+	ps.recall(name)
 	if ps.local[string(name)] != nil {
 		delete(ps.local, string(name))
 		ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.CloseComplete})

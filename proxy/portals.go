@@ -42,6 +42,13 @@ func (ps *portals) closeUnnamed() {
 	ps.lane = nil
 	ps.controls.forgetUnnamed()
 	delete(ps.local, "")
+	ps.recall(nil)
+}
+
+// recall notes that a portal is not executed on other backends: it is closed, or another one takes its place.
+func (ps *portals) recall(portal []byte) {
+	delete(ps.everywhere, string(portal))
+	delete(ps.forAll, string(portal))
 }
 
 // forgetAll forgets the portals of a transaction that has ended, except cursors WITH HOLD.
@@ -52,6 +59,7 @@ func (ps *portals) forgetAll() {
 	clear(ps.local)
 	clear(ps.s.account.portals)
 	clear(ps.forAll)
+	clear(ps.everywhere)
 	clear(ps.columns)
 	clear(ps.fetches)
 	ps.controls.forget()
