@@ -35,7 +35,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	ps.controls.begin()
 	if len(portal) == 0 {
 		delete(ps.local, "")
-		ps.recall(nil)
+		ps.wide.forget(nil)
 	}
 	if ps.s.pipe.kept.waits() {
 		p, err := wire.DecodeParse(ps.s.pipe.kept.body)
@@ -195,7 +195,7 @@ func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *plann
 	case endFailed:
 		ps.controls.ends()
 	case backTo:
-		ps.noteForAll(portal, string(pl.text), f)
+		ps.wide.noteForAll(portal, string(pl.text), f)
 		ps.controls.ends()
 	}
 }

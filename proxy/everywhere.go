@@ -379,7 +379,7 @@ func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 			return err
 		}
 	}
-	ev.s.portals.bindEverywhere(portal, e)
+	ev.s.portals.wide.noteEverywhere(portal, e)
 	return nil
 }
 
@@ -387,7 +387,7 @@ func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 // Execute: only then may the other shards begin.
 func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	name, _, _ := wire.CString(body)
-	delete(ev.s.portals.everywhere, string(name))
+	ev.s.portals.wide.forget(name)
 	ev.s.account.runsEverywhere()
 	if e.alone() {
 		if ev.s.implicit.hasBegun() && (!ev.s.tx.isOpen() || ev.s.implicit.isOpen()) {

@@ -74,16 +74,8 @@ func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail 
 		// The statement holds for all messages up to the Sync, and is undone with them.
 		ps.s.implicit.noteWrite()
 	}
-	ps.noteForAll(portal, sql, f)
+	ps.wide.noteForAll(portal, sql, f)
 	return nil
-}
-
-// noteForAll notes the statement that all participants run when a portal is executed.
-func (ps *portals) noteForAll(portal []byte, sql string, f *parser.Facts) {
-	if ps.forAll == nil {
-		ps.forAll = map[string]forAll{}
-	}
-	ps.forAll[string(portal)] = forAll{sql, f}
 }
 
 // withValues returns the text of a statement with the values of a Bind in place of parameters.

@@ -240,14 +240,13 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	if ps.isNowhere(name) {
 		return true, ps.s.lost.refuseBoundRead(noPortal(name))
 	}
-	if ev := ps.everywhere[string(name)]; ev != nil {
+	if ev := ps.wide.everywhere[string(name)]; ev != nil {
 		return true, ps.s.every.everyExecute(body, ev)
 	}
 	if err = ps.usePortalOrRefuse(name); err != nil || ps.s.pipe.isSkipping() {
 		return ps.s.pipe.isSkipping(), err
 	}
-	if all, ok := ps.forAll[string(name)]; ok {
-		delete(ps.forAll, string(name))
+	if all, ok := ps.wide.takeForAll(name); ok {
 		ps.s.pipe.warnNeedsBlock(all.text)
 		if err := ps.s.tx.onAll(all.text, all.facts); err != nil && !isNoSavepoint(err) {
 			if opensBlock(all.facts) && ps.s.tx.isOpen() {
@@ -359,7 +358,7 @@ func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 	if kind != 'P' {
 		return false, nil
 	}
-	ps.recall(name)
+	ps.wide.forget(name)
 	if ps.local[string(name)] != nil {
 		delete(ps.local, string(name))
 		ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.CloseComplete})

@@ -16,10 +16,7 @@ type portals struct {
 	lane  *pool.Lane              // where the unnamed portal is
 	lanes map[string]*pool.Lane   // where the named portals are
 	rows  *catalog.Rows           // how the rows of the portal bound last are translated
-	// everywhere are the portals whose execution goes to every shard; forAll are the
-	// portals whose execution is for all participants of the block.
-	everywhere map[string]*spread
-	forAll     map[string]forAll
+	wide  wide                    // what their execution does on other backends
 	// columns are the RowDescriptions of portals that weft answered itself.
 	columns map[string][]byte
 	// gathered are the cursors over rows of several shards; fetches describes the cursors
@@ -42,13 +39,7 @@ func (ps *portals) closeUnnamed() {
 	ps.lane = nil
 	ps.controls.forgetUnnamed()
 	delete(ps.local, "")
-	ps.recall(nil)
-}
-
-// recall notes that a portal is not executed on other backends: it is closed, or another one takes its place.
-func (ps *portals) recall(portal []byte) {
-	delete(ps.everywhere, string(portal))
-	delete(ps.forAll, string(portal))
+	ps.wide.forget(nil)
 }
 
 // forgetAll forgets the portals of a transaction that has ended, except cursors WITH HOLD.
@@ -58,8 +49,7 @@ func (ps *portals) forgetAll() {
 	clear(ps.lanes)
 	clear(ps.local)
 	clear(ps.s.account.portals)
-	clear(ps.forAll)
-	clear(ps.everywhere)
+	ps.wide.forgetAll()
 	clear(ps.columns)
 	clear(ps.fetches)
 	ps.controls.forget()
@@ -71,14 +61,6 @@ func (ps *portals) beginExecution(x *gathering) { ps.executing = x }
 
 // endExecution ends what beginExecution began.
 func (ps *portals) endExecution() { ps.executing = nil }
-
-// bindEverywhere notes that a portal's execution goes to every shard.
-func (ps *portals) bindEverywhere(portal []byte, e *spread) {
-	if ps.everywhere == nil {
-		ps.everywhere = map[string]*spread{}
-	}
-	ps.everywhere[string(portal)] = e
-}
 
 // noteExecuted notes that the Execute of the portal bound last has been sent.
 func (ps *portals) noteExecuted() { ps.unexecuted = false }
