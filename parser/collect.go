@@ -21,6 +21,12 @@ type collector struct {
 
 func (c *collector) add(e Effect) { c.facts.Effects |= e }
 
+// alone notes a command that is refused in a transaction block under this name.
+func (c *collector) alone(name string) {
+	c.add(NonTransactional)
+	c.facts.Alone = name
+}
+
 // once reports whether a key is new.
 func (c *collector) once(key string) bool {
 	if c.seen[key] {
@@ -98,12 +104,12 @@ func (c *collector) statement(n *pg_query.Node) {
 		c.name(n)
 	case *pg_query.Node_VacuumStmt:
 		if n.VacuumStmt.IsVacuumcmd {
-			c.add(NonTransactional)
+			c.alone("VACUUM")
 		}
 		c.name(n)
 	case *pg_query.Node_ClusterStmt:
 		if n.ClusterStmt.Relation == nil {
-			c.add(NonTransactional)
+			c.alone("CLUSTER")
 		}
 		c.name(n)
 	case *pg_query.Node_ReindexStmt:
@@ -125,11 +131,13 @@ func (c *collector) statement(n *pg_query.Node) {
 		c.add(Reconfigures)
 		c.option(n.AlterDatabaseSetStmt.Setstmt)
 	case *pg_query.Node_AlterSystemStmt:
-		c.add(Reconfigures | NonTransactional)
+		c.add(Reconfigures)
+		c.alone("ALTER SYSTEM")
 	case *pg_query.Node_AlterDatabaseStmt:
 		c.add(Reconfigures)
 		if option(n.AlterDatabaseStmt.Options, "tablespace") {
-			c.add(DropsDatabase | NonTransactional)
+			c.add(DropsDatabase)
+			c.alone("ALTER DATABASE SET TABLESPACE")
 		}
 
 	case nil:

@@ -48,23 +48,25 @@ func (c *collector) ddl(n any) {
 		c.run(n.AlterTableStmt)
 		for _, cmd := range n.AlterTableStmt.Cmds {
 			if cmd.GetAlterTableCmd().GetDef().GetPartitionCmd().GetConcurrent() {
-				c.add(NonTransactional)
+				c.alone("ALTER TABLE ... DETACH CONCURRENTLY")
 			}
 		}
 	case *pg_query.Node_IndexStmt:
 		if n.IndexStmt.Concurrent {
-			c.add(NonTransactional)
+			c.alone("CREATE INDEX CONCURRENTLY")
 		}
 		c.name(n.IndexStmt)
 	case *pg_query.Node_DropStmt:
 		if n.DropStmt.Concurrent {
-			c.add(NonTransactional)
+			c.alone("DROP INDEX CONCURRENTLY")
 		}
 
 	case *pg_query.Node_CreatedbStmt:
-		c.add(CreatesDatabase | NonTransactional)
+		c.add(CreatesDatabase)
+		c.alone("CREATE DATABASE")
 	case *pg_query.Node_DropdbStmt:
-		c.add(DropsDatabase | NonTransactional)
+		c.add(DropsDatabase)
+		c.alone("DROP DATABASE")
 	case *pg_query.Node_RenameStmt:
 		switch n.RenameStmt.RenameType {
 		case pg_query.ObjectType_OBJECT_DATABASE:
@@ -73,9 +75,12 @@ func (c *collector) ddl(n any) {
 			c.add(Roles)
 		}
 		c.name(n.RenameStmt)
-	case *pg_query.Node_CreateTableSpaceStmt, *pg_query.Node_DropTableSpaceStmt, *pg_query.Node_CreateSubscriptionStmt,
-		*pg_query.Node_AlterSubscriptionStmt, *pg_query.Node_DropSubscriptionStmt:
-		c.add(NonTransactional)
+	case *pg_query.Node_CreateTableSpaceStmt:
+		c.alone("CREATE TABLESPACE")
+	case *pg_query.Node_DropTableSpaceStmt:
+		c.alone("DROP TABLESPACE")
+	case *pg_query.Node_CreateSubscriptionStmt, *pg_query.Node_AlterSubscriptionStmt, *pg_query.Node_DropSubscriptionStmt:
+		c.add(NonTransactional) // with some options only
 
 	case *pg_query.Node_AlterSeqStmt:
 		c.name(n.AlterSeqStmt)
@@ -125,12 +130,15 @@ func (c *collector) createTableAs(n *pg_query.CreateTableAsStmt, runs bool) {
 
 func (c *collector) reindex(n *pg_query.ReindexStmt) {
 	switch n.Kind {
-	case pg_query.ReindexObjectType_REINDEX_OBJECT_SCHEMA, pg_query.ReindexObjectType_REINDEX_OBJECT_SYSTEM,
-		pg_query.ReindexObjectType_REINDEX_OBJECT_DATABASE:
-		c.add(NonTransactional)
+	case pg_query.ReindexObjectType_REINDEX_OBJECT_SCHEMA:
+		c.alone("REINDEX SCHEMA")
+	case pg_query.ReindexObjectType_REINDEX_OBJECT_SYSTEM:
+		c.alone("REINDEX SYSTEM")
+	case pg_query.ReindexObjectType_REINDEX_OBJECT_DATABASE:
+		c.alone("REINDEX DATABASE")
 	}
 	if option(n.Params, "concurrently") {
-		c.add(NonTransactional)
+		c.alone("REINDEX CONCURRENTLY")
 	}
 	c.name(n)
 }

@@ -36,6 +36,8 @@ type Facts struct {
 	Reads bool
 	// Whole: it is one statement, and one that PostgreSQL carries out in one transaction whatever it calls.
 	Whole bool
+	// Alone is what PostgreSQL calls a command that it always refuses in a transaction block.
+	Alone string
 	// Err: pg_query could not parse the text, or it is too deep to be parsed safely; Effects is then Opaque.
 	Err error
 

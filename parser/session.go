@@ -22,8 +22,12 @@ func (c *collector) transaction(n *pg_query.TransactionStmt) {
 		c.add(Savepoint)
 	case pg_query.TransactionStmtKind_TRANS_STMT_PREPARE:
 		c.add(TwoPhase | TxEnd)
-	case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT_PREPARED, pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_PREPARED:
-		c.add(TwoPhase | NonTransactional)
+	case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT_PREPARED:
+		c.add(TwoPhase)
+		c.alone("COMMIT PREPARED")
+	case pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_PREPARED:
+		c.add(TwoPhase)
+		c.alone("ROLLBACK PREPARED")
 	default:
 		c.add(Opaque)
 	}
@@ -169,7 +173,8 @@ func (c *collector) setting(name string, local, reset bool) {
 func (c *collector) discard(n *pg_query.DiscardStmt) {
 	switch n.Target {
 	case pg_query.DiscardMode_DISCARD_ALL:
-		c.add(DiscardAll | NonTransactional)
+		c.add(DiscardAll)
+		c.alone("DISCARD ALL")
 	case pg_query.DiscardMode_DISCARD_PLANS:
 		c.add(DiscardPlans)
 	case pg_query.DiscardMode_DISCARD_SEQUENCES:

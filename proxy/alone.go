@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
@@ -75,25 +76,14 @@ func (u *utility) prepareAlone(e *spread) error {
 	return nil
 }
 
-// inPipeline is the error for a command that follows others without a Sync between. These are
-// one transaction, but the home shard may not have seen the others and would not refuse the
-// command.
-func inPipeline(text string) *pgerr.Error {
-	what := strings.ToUpper(strings.Join(words(text)[:1], ""))
-	if w := words(text); len(w) > 1 && (w[0] == "create" || w[0] == "drop" || w[0] == "alter") {
-		what += " " + strings.ToUpper(w[1])
+// inPipeline is the error for a command that must be alone in its transaction and follows others without a Sync between, nil
+// if it does not. Those are one transaction, but the shard that gets the command may not have seen the others and would carry it
+// out.
+func (im *implicit) inPipeline(f *parser.Facts) error {
+	if f == nil || f.Alone == "" || !im.hasBegun() || im.s.tx.isOpen() && !im.isOpen() {
+		return nil
 	}
-	switch what {
-	case "CREATE INDEX", "CREATE UNIQUE":
-		what = "CREATE INDEX CONCURRENTLY"
-	case "DROP INDEX":
-		what = "DROP INDEX CONCURRENTLY"
-	case "REINDEX":
-		what = "REINDEX CONCURRENTLY"
-	case "ALTER TABLE":
-		what = "ALTER TABLE ... DETACH CONCURRENTLY"
-	}
-	return pgerr.New(pgerr.ActiveSQLTransaction, "%s cannot be executed within a pipeline", what)
+	return pgerr.New(pgerr.ActiveSQLTransaction, "%s cannot be executed within a pipeline", f.Alone)
 }
 
 // open reports whether a shard has not carried the command out yet.

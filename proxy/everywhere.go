@@ -390,9 +390,6 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	ev.s.portals.wide.forget(name)
 	ev.s.account.runsEverywhere()
 	if e.alone() {
-		if ev.s.implicit.hasBegun() && (!ev.s.tx.isOpen() || ev.s.implicit.isOpen()) {
-			return ev.s.lost.refuseBoundRead(inPipeline(e.text))
-		}
 		if done, err := ev.s.util.aloneExecute(e); done || err != nil {
 			return err
 		}

@@ -42,10 +42,6 @@ func (f fulfilment) execute(lp *localPortal) error {
 	if err := f.s.flush(); err != nil || f.s.pipe.isSkipping() {
 		return err
 	}
-	if f.s.implicit.hasBegun() && (!f.s.tx.isOpen() || f.s.implicit.isOpen()) {
-		p, _ := parser.ReadPledge(lp.text, f.s.record.scanOptions())
-		return f.s.lost.refuseBoundRead(pgerr.New(pgerr.ActiveSQLTransaction, "%s cannot be executed within a pipeline", p.Tag()))
-	}
 	tag, err := f.end(lp.text)
 	if err != nil {
 		return f.s.lost.refuseBoundRead(err)

@@ -76,7 +76,7 @@ type runEvent uint8
 const (
 	runsStatement runEvent = iota // a statement is executed
 	runsCommand                   // BEGIN or a savepoint's command is executed
-	runsEnd                       // COMMIT or ROLLBACK is executed
+	runsEnd                       // COMMIT or ROLLBACK is executed, or a command that is committed at once
 	runEnds                       // the backend reports the end of a transaction
 	runSyncs                      // the client sends a Sync
 )
@@ -131,7 +131,7 @@ func (im *implicit) forgetWrites() { im.block = im.block.after(pipeSyncs) }
 func (im *implicit) noteExecuted(f *parser.Facts) {
 	e := runsStatement
 	switch {
-	case endsTx(f):
+	case endsTx(f), f != nil && f.Alone != "": // what must be alone is committed at once
 		e = runsEnd
 	case f != nil && pipeOnly(f):
 		e = runsCommand

@@ -225,6 +225,9 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	if ps.s.lost.is() {
 		return false, nil
 	}
+	if err := ps.s.implicit.inPipeline(ps.s.account.run.facts); err != nil {
+		return true, ps.s.lost.refuseBoundRead(err)
+	}
 	if lp := ps.local[string(name)]; lp != nil && lp.copies != nil {
 		ps.copyNext = lp.copies
 		return true, nil
