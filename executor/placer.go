@@ -6,6 +6,7 @@ import (
 
 	"weft/datum"
 	"weft/directory"
+	"weft/heat"
 	"weft/pgerr"
 	"weft/plan"
 )
@@ -61,12 +62,27 @@ func (p *Placer) Place(values []datum.Value) (shard, bucket int, missing []Missi
 		p.keys[i] = k
 	}
 	b := &p.b
+	b.used.count = 0
 	b.shards.reset(b.snap)
 	b.missing = b.missing[:0]
 	if err := b.place(&p.in, p.keys); err != nil {
 		return 0, 0, nil, err
 	}
 	return b.shards.first, b.last, b.missing, nil
+}
+
+// Used returns the key of the row that was placed last, and tells its value if w wants that. ok is false for a row without a place.
+func (p *Placer) Used(database string, w *heat.Watch) (k heat.Key, ok bool) {
+	if p.b.used.count == 0 {
+		return k, false
+	}
+	k = p.b.used.keys[0]
+	if w != nil && k.Group != 0 {
+		if wanted := w.Find(database, k.Group, k.ID); wanted != nil {
+			wanted.Tell(shown(&p.in, p.keys))
+		}
+	}
+	return k, true
 }
 
 // undecided is the refusal of a row whose key only the server can interpret.

@@ -42,6 +42,7 @@ type load struct {
 	cut  *copydata.Cutter
 	rows *placement
 
+	soak   soak
 	inlets []*inlet // by shard; nil for shards without rows
 	open   []*inlet // the open inlets, the home shard's first
 	home   int
@@ -97,8 +98,11 @@ func (x *load) run() error {
 	x.open[0].start()
 	err := x.receive()
 	if err == nil {
+		x.soak.begin()
 		err = x.finish()
+		x.soak.pause()
 	}
+	x.tellHeat(true)
 	if errors.Is(err, errEnd) {
 		x.abandon()
 		return err

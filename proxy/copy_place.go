@@ -125,6 +125,7 @@ func (p *placement) one(row []byte) error {
 		}
 	}
 	if p.placer == nil {
+		x.placed()
 		if err := p.prepend(0); err != nil {
 			return err
 		}
@@ -136,6 +137,7 @@ func (p *placement) one(row []byte) error {
 		return nil
 	}
 	shard, bucket, err := p.shard(row)
+	x.placed()
 	if err == nil && p.supply != nil {
 		err = p.prepend(bucket)
 	}

@@ -158,6 +158,8 @@ func (x *load) refuse(err error) error {
 
 // take cuts the data into rows and sends them to the shards. With eof no more data will come.
 func (x *load) take(eof bool) error {
+	x.soak.begin()
+	defer x.taken()
 	at := 0
 	for !x.ended && !x.spoiled {
 		state, err := x.cut.Next(x.data[at:], eof)
@@ -223,6 +225,12 @@ func (x *load) take(eof bool) error {
 		x.data = append(make([]byte, 0, 128<<10), x.data...) // a long row has passed: free its memory
 	}
 	return nil
+}
+
+// taken notes that weft waits for the client again.
+func (x *load) taken() {
+	x.soak.pause()
+	x.tellHeat(false)
 }
 
 // spoil sends data that cannot be cut, and that are in the given line, to the home shard, which

@@ -22,6 +22,7 @@ type run struct {
 	bytes  int64 // that went to the client
 	queued int64 // how long it has waited for backends
 	held   int64 // how long it has waited at the outset
+	told   int64 // how long it has taken until parts of it were sampled
 	usage  usage
 	shards int32
 	limit  int32 // the row limit of an Execute

@@ -106,7 +106,7 @@ func (a *account) warmed(r *run, sh *pool.Shard, took int64) {
 		return
 	}
 	w := &a.warm
-	busy := max(took-r.queued-r.held, 0)
+	busy := max(took-r.queued-r.held-r.told, 0)
 	if o := &a.s.route.outset; len(o.spends) > 0 {
 		o.spent(sh, time.Duration(busy))
 	}

@@ -2,9 +2,11 @@ package heat
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -190,4 +192,66 @@ func TestSettings(t *testing.T) {
 	if len(other) != 1 || other[0]["key"] != nil {
 		t.Errorf("%v", other)
 	}
+}
+
+// A key that half of the rows of COPYs are of is found while they come, with its value, and the shards have work.
+func TestCopied(t *testing.T) {
+	w := newWorld(t, "copied", plain, plain)
+	w.must(w.conn(0, "postgres"), "create table items (acct int, n int)")
+	w.must(w.conn(0, "postgres"), "select weft.shard_table('items', 'acct')")
+	c := w.conn(1, "postgres")
+	for i, format := range []string{"", "with (format binary)"} {
+		t.Run(format, func(t *testing.T) {
+			hot := 77 + i
+			r, in := io.Pipe()
+			over := make(chan error, 1)
+			load := w.conn(0, "postgres")
+			go func() {
+				_, err := load.PgConn().CopyFrom(context.Background(), r, "copy items from stdin "+format)
+				over <- err
+			}()
+			b := binaryHead(format)
+			w.await("the hot key of a COPY that goes on", func() (any, bool) {
+				for range 20 {
+					for i := range 200 {
+						k := hot
+						if i%2 == 0 {
+							k = 1000 + rand.IntN(1e6)
+						}
+						if format == "" {
+							b = fmt.Appendf(b, "%d\t1\n", k)
+						} else {
+							b = binary.BigEndian.AppendUint32(append(b, 0, 2, 0, 0, 0, 4), uint32(k))
+							b = append(b, 0, 0, 0, 4, 0, 0, 0, 1)
+						}
+					}
+					if _, err := in.Write(b); err != nil {
+						t.Fatal(err)
+					}
+					b = b[:0]
+				}
+				keys := w.rows(c, "select key, share, writes_s from weft.hot_keys order by busy_ms_s desc limit 2")
+				busy := 0.0
+				for _, s := range w.rows(c, "select busy_ms_s from weft.load") {
+					busy += s["busy_ms_s"].(float64)
+				}
+				return keys, len(keys) == 2 && keys[0]["key"] == fmt.Sprint(hot) && busy > 0
+			})
+			if format != "" {
+				_, _ = in.Write([]byte{255, 255})
+			}
+			in.Close()
+			if err := <-over; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// binaryHead is what comes before binary rows.
+func binaryHead(format string) []byte {
+	if format == "" {
+		return nil
+	}
+	return append([]byte("PGCOPY\n\377\r\n\000"), make([]byte, 8)...)
 }
