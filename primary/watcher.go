@@ -41,8 +41,9 @@ func (t Timing) WithDefaults() Timing {
 	return t
 }
 
-// seekLong is how long a primary is sought before servers are probed less often.
-const seekLong = 10 * time.Second
+// seekLong is how long a primary is sought before servers are probed less often. Patroni promotes another server than one that is frozen within
+// 30 s.
+const seekLong = 45 * time.Second
 
 // pause returns how long to wait between two probes of a server.
 func (t Timing) pause(v *View, now time.Time) time.Duration {

@@ -277,7 +277,7 @@ func TestPause(t *testing.T) {
 		{View{State: Steady, Since: now.Add(-time.Hour)}, 500 * time.Millisecond},
 		{View{State: Seeking, Since: now}, 20 * time.Millisecond},
 		{View{State: Seeking, Since: now.Add(-9 * time.Second)}, 20 * time.Millisecond},
-		{View{State: Seeking, Since: now.Add(-11 * time.Second)}, 50 * time.Millisecond},
+		{View{State: Seeking, Since: now.Add(-46 * time.Second)}, 50 * time.Millisecond},
 		{View{State: Split, Since: now.Add(-time.Hour)}, 50 * time.Millisecond},
 	} {
 		if got := timing.pause(&test.view, now); got != test.want {
