@@ -123,7 +123,7 @@ func (*source) Heat(_ context.Context, _ console.Aspect, values bool) console.He
 		},
 		Statements: []console.HotStatement{{Work: w, ID: 5, Database: "app", User: "a", Text: "SELECT $1", Shard: "s1", OfShard: 0.5, Median: 1, NinetyNinth: 2, Since: since}},
 		Buckets:    []console.HotBucket{{Work: w, Database: "app", Number: 3, Shard: "s1", Share: 0.5, OverMean: 9, TopKey: 0.75, Finding: console.Finding{Verdict: "warm", Reason: "many_warm"}}, {Database: "other"}},
-		Shards:     []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4, Active: &console.Active{CPU: 5, Lock: 6, IO: 7}, Utilisation: &used, FullAt: since, Slowdown: &used, Allows: &allows, Finding: console.Finding{Verdict: "saturated"}}},
+		Shards:     []console.ShardLoad{{Work: w, Shard: "s1", Share: 0.5, OverMean: 2, Median: 1, NinetyNinth: 2, WaitMedian: 3, WaitNinetyNinth: 4, Active: &console.Active{CPU: 5, Lock: 6, IO: 7, WAL: &used, Machine: &used}, Utilisation: &used, FullAt: since, Slowdown: &used, Allows: &allows, Finding: console.Finding{Verdict: "saturated"}}},
 		Skews:      []console.Skew{{Database: "app", Class: "read", Evenness: 0.5, Effective: 3, Buckets: 8, Gini: 0.4, TopBucket: 3, TopShare: 0.5, TopKey: 0.25, ShardsOverMean: 2, CrossShard: 0.1, Scatter: 0.05, TwoPhase: 0.01, Usual: 6, Warned: true}, {Database: "other", TopBucket: -1}},
 	}
 }
@@ -271,7 +271,7 @@ func TestShow(t *testing.T) {
 		{"SHOW KEYS", `app|{"t"}|<b>seven</b>\u001b[31m|3|s1|4|1|0.5|9|100|2.5|0.5|0.25|0.01|1|2|2024-02-03 03:05:06.000007+00|hot|single_key` + "\nother|{}||0||"},
 		{"SHOW HOT", "app|a|5|SELECT $1|s1|4|1|0.5|9|100|2.5|0.5|1|2|2024-02-03 03:05:06.000007+00\n"},
 		{"show heat", "app|3|s1|4|1|0.5|9|100|2.5|0.5|9|0.75|warm|many_warm\nother|"},
-		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4|5|6|7|saturated||0.75|2024-02-03 03:05:06.000007+00|0.75|12\n"},
+		{"SHOW LOAD", "s1|4|1|0.5|9|100|2.5|0.5|2|1|2|3|4|5|6|7|saturated||0.75|2024-02-03 03:05:06.000007+00|0.75|12|0.75|0.75\n"},
 		{"SHOW SKEW", "app|read|0.5|3|8|0.4|3|0.5|0.25|2|0.1|0.05|0.01|6|t\nother||0|0|0|0||"},
 		{"SHOW WARNINGS", "a1|2024-02-03 03:05:06.000007+00|warning|key 7|key 7 is hot: true||SELECT 1\nb2|"},
 		{"SHOW QUEUES", "p|s1|app|key 7 of t|row|auto|2|2|9|1.5|70|60|1\np|s1|other|"},

@@ -98,8 +98,12 @@ type ShardLoad struct {
 	Finding
 }
 
-// Active is how many backends are on a processor, wait for locks, and for files.
-type Active struct{ CPU, Lock, IO float64 }
+// Active is what a shard says of itself.
+type Active struct {
+	CPU, Lock, IO float64 // backends that are on a processor, wait for locks, and for files
+	// WAL is bytes per second, and Machine the used part of its processors' time. Nil: not known.
+	WAL, Machine *float64
+}
 
 // Warning is something that is wrong, or unusual.
 type Warning struct {
@@ -222,6 +226,8 @@ var heatViews = []*View{
 			{"full_at", Time},
 			{"slowdown", Float},
 			{"allows", Int},
+			{"wal_bytes_s", Float},
+			{"cpu_share", Float},
 		},
 		loadRows, false,
 	},
@@ -307,25 +313,26 @@ func hotBucketRows(ctx context.Context, src Source, v Viewer) [][]any {
 func loadRows(ctx context.Context, src Source, _ Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Heat(ctx, HeatShards, false).Shards {
-		active := []any{nil, nil, nil}
+		active, wal, machine := []any{nil, nil, nil}, any(nil), any(nil)
 		if a := s.Active; a != nil {
-			active = []any{a.CPU, a.Lock, a.IO}
+			active, wal, machine = []any{a.CPU, a.Lock, a.IO}, known(a.WAL), known(a.Machine)
 		}
-		utilisation := any(nil)
-		if s.Utilisation != nil {
-			utilisation = *s.Utilisation
-		}
-		slowdown, allows := any(nil), any(nil)
-		if s.Slowdown != nil {
-			slowdown = *s.Slowdown
-		}
+		allows := any(nil)
 		if s.Allows != nil {
 			allows = *s.Allows
 		}
 		last := append([]any{s.Share, s.OverMean, s.Median, s.NinetyNinth, s.WaitMedian, s.WaitNinetyNinth}, active...)
-		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason), utilisation, s.FullAt, slowdown, allows)...))
+		rows = append(rows, row([]any{s.Shard}, s.Work, append(last, text(s.Verdict), text(s.Reason), known(s.Utilisation), s.FullAt, known(s.Slowdown), allows, wal, machine)...))
 	}
 	return rows
+}
+
+// known is a number, or NULL where there is none.
+func known(x *float64) any {
+	if x == nil {
+		return nil
+	}
+	return *x
 }
 
 func skewRows(ctx context.Context, src Source, v Viewer) [][]any {

@@ -235,7 +235,7 @@ func (v *heatView) shards() []console.ShardLoad {
 		share := ratio(s.Load.Cost(), all)
 		var active *console.Active
 		if w := v.words[name]; w.Known {
-			active = &console.Active{CPU: w.CPU, Lock: w.Lock, IO: w.IO}
+			active = &console.Active{CPU: w.CPU, Lock: w.Lock, IO: w.IO, WAL: w.WAL, Machine: w.Machine}
 		}
 		utilisation, full := v.forecast(name)
 		slowdown, allows := v.limit(name)

@@ -26,13 +26,15 @@ var (
 	descRowQueue    = prometheus.NewDesc("weft_queued_total", "Transactions that have waited for their turn at a hot key or were refused there, or would have.", []string{"kind", "action"}, nil)
 	descLimit       = prometheus.NewDesc("weft_shard_limit", "How many backends of a shard should work for clients at a time, the same through every proxy.", []string{"shard"}, nil)
 	descSlowdown    = prometheus.NewDesc("weft_shard_slowdown", "How many times as long statements of a shard take as usual, the same through every proxy.", []string{"shard"}, nil)
+	descShardWAL    = prometheus.NewDesc("weft_shard_wal_bytes_per_second", "Write-ahead log that a shard writes, the same through every proxy.", []string{"shard"}, nil)
+	descShardCPU    = prometheus.NewDesc("weft_shard_cpu_ratio", "Which part of its processors' time the machine of a shard uses, the same through every proxy.", []string{"shard"}, nil)
 	descSkew        = prometheus.NewDesc("weft_skew", "How evenly the work that this proxy has in a database is spread over buckets.", []string{"database", "what"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *heatCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descCoalesced, descLimit, descSlowdown, descSkew,
+		descHeatBusy, descHeatCalls, descHeatBytes, descHeatSamples, descHeatDropped, descHot, descThrottled, descRowQueue, descCoalesced, descLimit, descSlowdown, descShardWAL, descShardCPU, descSkew,
 	} {
 		ch <- d
 	}
@@ -77,6 +79,14 @@ func (c *heatCollector) Collect(ch chan<- prometheus.Metric) {
 		send(descLimit, prometheus.GaugeValue, l.Most, shard)
 		if l.Slowdown > 0 {
 			send(descSlowdown, prometheus.GaugeValue, l.Slowdown, shard)
+		}
+	}
+	for shard, word := range state.Words {
+		if word.WAL != nil {
+			send(descShardWAL, prometheus.GaugeValue, *word.WAL, shard)
+		}
+		if word.Machine != nil {
+			send(descShardCPU, prometheus.GaugeValue, *word.Machine, shard)
 		}
 	}
 	shared := c.srv.keeper.queues.Shared()

@@ -23,6 +23,18 @@ func TestFound(t *testing.T) {
 	}
 }
 
+func TestProcessorTimes(t *testing.T) {
+	used, all := processorTimes("cpu  100 10 50 800 20 5 15 0 40 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n")
+	if used != 180 || all != 1000 {
+		t.Errorf("%g of %g are used", used, all)
+	}
+	for _, text := range []string{"", "intr 1 2 3", "cpu  a b c d e f", "cpu 1 2"} {
+		if used, all := processorTimes(text); used != 0 || all != 0 {
+			t.Errorf("%q: %g of %g", text, used, all)
+		}
+	}
+}
+
 // A brief has what the last moment was like, and no values unless they are asked for.
 func TestBrief(t *testing.T) {
 	w := newWarmth()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -146,8 +147,11 @@ const (
 	// wordSQL counts the active backends of clients by what they wait for. It reads the list of backends
 	// without looking up their databases and roles.
 	wordSQL = `SELECT pg_catalog.count(*) FILTER (WHERE a.wait_event_type IS NULL), pg_catalog.count(*) FILTER (WHERE a.wait_event_type = 'Lock'),
- pg_catalog.count(*) FILTER (WHERE a.wait_event_type = 'IO'), pg_catalog.count(*)
+ pg_catalog.count(*) FILTER (WHERE a.wait_event_type = 'IO'), pg_catalog.count(*),
+ CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0') ELSE 0 END
  FROM pg_catalog.pg_stat_get_activity(NULL) a WHERE a.state = 'active' AND a.backend_type = 'client backend' AND a.pid <> pg_catalog.pg_backend_pid()`
+	// timesSQL is what the machine of a server has counted of its processors' time, if it has Linux.
+	timesSQL = `SELECT f.t FROM pg_catalog.pg_read_file('/proc/stat', 0, 256, true) f (t)`
 	// readsSQL says whether the role may read files of the server, and coresSQL counts the cores of its
 	// machine if it has Linux.
 	readsSQL = `SELECT pg_catalog.has_function_privilege('pg_catalog.pg_read_file(text, bigint, bigint, boolean)', 'EXECUTE')
@@ -162,16 +166,44 @@ func (v verdicts) word(ctx context.Context, shard string) (w verdict.Word, err e
 	if err != nil {
 		return w, err
 	}
-	if len(rows) != 1 || len(rows[0]) != 4 {
+	var n [5]float64
+	if len(rows) != 1 || len(rows[0]) != len(n) {
 		return w, fmt.Errorf("shard %s gave %d rows", shard, len(rows))
 	}
-	var n [4]float64
 	for i, text := range rows[0] {
 		if n[i], err = strconv.ParseFloat(text, 64); err != nil {
 			return w, err
 		}
 	}
-	return verdict.Word{Known: true, CPU: n[0], Lock: n[1], IO: n[2], Other: n[3] - n[0] - n[1] - n[2], Cores: v.coresOf(ctx, shard)}, nil
+	w = verdict.Word{Known: true, CPU: n[0], Lock: n[1], IO: n[2], Other: n[3] - n[0] - n[1] - n[2], Cores: v.coresOf(ctx, shard)}
+	w.Counters.WAL = n[4]
+	if w.Cores > 0 { // the role may read files, and there is one
+		if rows, err := v.s.execAnywhere(ctx, shard, timesSQL); err == nil && len(rows) == 1 {
+			w.Counters.Used, w.Counters.Time = processorTimes(rows[0][0])
+		}
+	}
+	return w, nil
+}
+
+// processorTimes reads the first line of /proc/stat: what all processors together have spent, by kind. The fourth and fifth kind are idleness; from
+// the ninth on, kinds are parts of others.
+func processorTimes(text string) (used, all float64) {
+	line, _, _ := strings.Cut(text, "\n")
+	f := strings.Fields(line)
+	if len(f) < 6 || f[0] != "cpu" {
+		return 0, 0
+	}
+	for i, field := range f[1:min(len(f), 9)] {
+		n, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return 0, 0
+		}
+		all += n
+		if i != 3 && i != 4 {
+			used += n
+		}
+	}
+	return used, all
 }
 
 // coresOf is how many cores a shard has, 0 if it does not say.

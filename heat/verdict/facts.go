@@ -50,6 +50,19 @@ type Word struct {
 	Other float64 `json:"other"`
 	// Cores is how many the server has, 0 if that is not known.
 	Cores float64 `json:"cores,omitempty"`
+	// WAL is how many bytes of write-ahead log the server writes per second, and Machine which part of its processors' time is used, by
+	// whatever runs there. Nil: not known.
+	WAL     *float64 `json:"wal,omitempty"`
+	Machine *float64 `json:"machine,omitempty"`
+	// Counters are what both come from.
+	Counters Counters `json:"counters,omitzero"`
+}
+
+// Counters are what a server has counted since some moment in the past. 0: it does not say.
+type Counters struct {
+	WAL  float64 `json:"wal,omitempty"`  // bytes
+	Used float64 `json:"used,omitempty"` // of the time of processors, in any unit
+	Time float64 `json:"time,omitempty"` // of processors, in the same unit
 }
 
 // wordHalfLife is after how many seconds what a shard has said counts half.
@@ -68,5 +81,28 @@ func (w Word) Then(next Word, seconds float64) Word {
 	if next.Cores == 0 {
 		next.Cores = w.Cores
 	}
-	return Word{Known: true, CPU: mix(w.CPU, next.CPU), Lock: mix(w.Lock, next.Lock), IO: mix(w.IO, next.IO), Other: mix(w.Other, next.Other), Cores: next.Cores}
+	return Word{
+		Known: true, CPU: mix(w.CPU, next.CPU), Lock: mix(w.Lock, next.Lock), IO: mix(w.IO, next.IO), Other: mix(w.Other, next.Other), Cores: next.Cores,
+		WAL:     smooth(w.WAL, rate(w.Counters.WAL, next.Counters.WAL, seconds), f),
+		Machine: smooth(w.Machine, rate(w.Counters.Used, next.Counters.Used, next.Counters.Time-w.Counters.Time), f), Counters: next.Counters,
+	}
+}
+
+// rate is by how much a counter has grown per unit of what passed meanwhile, nil if that cannot be told: it is not known, or another server
+// has begun anew.
+func rate(was, is, passed float64) *float64 {
+	if was <= 0 || is < was || passed <= 0 {
+		return nil
+	}
+	r := (is - was) / passed
+	return &r
+}
+
+// smooth lets what was known before count by f.
+func smooth(was, is *float64, f float64) *float64 {
+	if was == nil || is == nil {
+		return is
+	}
+	x := f**was + (1-f)**is
+	return &x
 }

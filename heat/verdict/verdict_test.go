@@ -346,6 +346,30 @@ func TestWord(t *testing.T) {
 	}
 }
 
+// TestWordRates: rates come from what two words have counted, and are not known where a server has begun anew.
+func TestWordRates(t *testing.T) {
+	word := func(wal, used, time float64) Word { return Word{Known: true, Counters: Counters{wal, used, time}} }
+	w := Word{}.Then(word(1000, 50, 400), 1)
+	if w.WAL != nil || w.Machine != nil {
+		t.Errorf("rates of one word: %+v", w)
+	}
+	if w = w.Then(word(3000, 150, 600), 2); w.WAL == nil || *w.WAL != 1000 || w.Machine == nil || *w.Machine != 0.5 {
+		t.Errorf("%+v", w)
+	}
+	if w = w.Then(word(3000, 150, 1000), wordHalfLife); *w.WAL != 500 || *w.Machine != 0.25 {
+		t.Errorf("%+v", w)
+	}
+	if w = w.Then(word(0, 0, 0), 1); w.WAL != nil || w.Machine != nil {
+		t.Errorf("rates of a server that says nothing: %+v", w)
+	}
+	if w = w.Then(word(5000, 1, 1), 1); w.WAL != nil {
+		t.Errorf("a rate since nothing was known: %+v", w)
+	}
+	if w = w.Then(word(4000, 0.5, 0.7), 1); w.WAL != nil || w.Machine != nil {
+		t.Errorf("a server that has begun anew has rates: %+v", w)
+	}
+}
+
 // A user with most of a shard that others use is warm, and hot if the shard is saturated. A user who is alone is in the way of no other.
 func TestUsers(t *testing.T) {
 	of := func(wait int64, shares map[string]float64) *Facts {

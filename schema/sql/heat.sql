@@ -16,6 +16,6 @@ SELECT r.* FROM pg_catalog.json_to_recordset(weft.rows('load'))
 	AS r (shard text, reads_s float8, writes_s float8, failed_s float8, rows_s float8, bytes_s float8, busy_ms_s float8,
 		share float8, over_mean float8, p50_ms float8, p99_ms float8, wait_p50_ms float8, wait_p99_ms float8, on_cpu float8,
 		on_lock float8, on_io float8, verdict text, reason text, utilisation float8, full_at timestamptz, slowdown float8,
-		allows bigint);
+		allows bigint, wal_bytes_s float8, cpu_share float8);
 
 GRANT SELECT ON weft.hot_keys, weft.heat, weft.load TO PUBLIC;
