@@ -27,3 +27,10 @@ func Unreplicated(notice []byte) bool {
 	routine, _ := wire.ErrorField(notice, 'R')
 	return routine == "SyncRepWaitForLSN"
 }
+
+// Dying reports whether a notice is the last word of a backend, which ends at once and answers nothing: its server stops immediately, or starts again
+// because another of its processes has crashed. That the connection is lost says as much. The routine is the same in all languages.
+func Dying(notice []byte) bool {
+	routine, _ := wire.ErrorField(notice, 'R')
+	return routine == "quickdie"
+}

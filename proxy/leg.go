@@ -147,6 +147,9 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 	case wire.ParameterStatus:
 		c.NoteParameter(body)
 	case wire.NoticeResponse:
+		if pool.Dying(body) {
+			break
+		}
 		l.s.out.Grow()
 		l.s.out.B = wire.AppendFrame(l.s.out.B, typ, body)
 		if l.s.out.Full() {

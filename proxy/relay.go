@@ -64,7 +64,7 @@ func (p *pipe) relay(endless bool) error {
 		if p.s.out.rem > 0 {
 			n = p.s.out.takeRest(len(b))
 		}
-		for p.s.out.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) && (b[n] != wire.NoticeResponse || p.s.commit.agreement == nil) {
+		for p.s.out.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) && (b[n] != wire.NoticeResponse || p.passesNotice(b[n:])) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
 			if l > len(b)-n && o.foreign {
 				break // a client that has half a row cannot be told that the rest is lost
@@ -130,6 +130,14 @@ func (p *pipe) answerLocal(o *op) {
 // whole.
 func passes(typ byte) bool {
 	return typ == wire.DataRow || typ == wire.CopyData || typ == wire.NoticeResponse
+}
+
+// smallNotice is more than a notice of weft's concern takes.
+const smallNotice = 8 << 10
+
+// passesNotice reports whether a notice can go to the client without being seen whole.
+func (p *pipe) passesNotice(b []byte) bool {
+	return p.s.commit.agreement == nil && binary.BigEndian.Uint32(b[1:]) > smallNotice
 }
 
 // pass hands rows to the client, and keeps them if other sessions wait for them.
@@ -257,6 +265,7 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		if a := p.s.commit.agreement; a != nil && a.Committing() && pool.Unreplicated(body) {
 			return c.Lost(pool.ErrUnreplicated) // recovery finds out whether the decision lasts
 		}
+		visible = visible && !pool.Dying(body)
 	case wire.ParameterStatus:
 		p.s.out.onParameterStatus(c, body)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +35,43 @@ var modes = map[string]pgx.QueryExecMode{
 // a pause.
 func TestReadsRepeated(t *testing.T) {
 	w := newWorld(t)
+	for _, day := range []struct {
+		what string
+		lose func()
+	}{
+		// Each backend sends a warning before it ends, and the server goes on.
+		{"crash of another process", func() {
+			kill(t, w.ask(w.a.Server, "select pid from pg_stat_activity where backend_type = 'background writer'"), syscall.SIGKILL)
+		}},
+		// The same, and the server stops.
+		{"immediate stop", func() {
+			kill(t, w.a.PID(), syscall.SIGQUIT)
+			<-w.a.Done()
+			if err := w.a.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"killed", func() {
+			w.a.Kill()
+			if err := w.b.Promote(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		w.readsRepeated(day.what, day.lose)
+	}
+}
+
+func kill(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readsRepeated asks queries in all ways, and loses the primary of shop-1 under them.
+func (w *world) readsRepeated(day string, lose func()) {
+	t := w.t
 	type result struct {
 		what      string
 		sum, want int
@@ -81,13 +119,10 @@ func TestReadsRepeated(t *testing.T) {
 	w.await("queries under way", func() bool {
 		return w.ask(w.a.Server, "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock'") == len(asks)
 	})
-	w.a.Kill()
-	if err := w.b.Promote(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	lose()
 	for range asks {
 		if r := <-results; r.err != nil || r.sum != r.want {
-			t.Errorf("%s: %d, %v", r.what, r.sum, r.err)
+			t.Errorf("%s: %s: %d, %v", day, r.what, r.sum, r.err)
 		}
 	}
 }
