@@ -163,9 +163,9 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 		return gateIsOff()
 	}
 	if err := stayedShut(); err != nil {
-		return pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
+		return missedMoment(legs, err, pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
 			WithDetail("A shard has let transactions through before all shards had been looked at.").
-			WithHint("Try again, or SET weft.read = 'shard'.").WithCause(err)
+			WithHint("Try again, or SET weft.read = 'shard'.").WithCause(err))
 	}
 	return nil
 }
@@ -211,11 +211,15 @@ func (t *transaction) shutGates(legs []*leg) (held []*gate.Shutting, err error) 
 			return nil, pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported on standby servers").
 				WithDetail("%s.", e.Message).WithHint("Connect weft to primaries, or SET weft.read = 'shard'.").WithCause(err)
 		case e.Code != pgerr.LockNotAvailable:
-			return nil, err
+			return nil, missedShard(legs, err, e)
 		case try == gateTries:
-			return nil, pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
+			e := pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
 				WithDetail("Transactions of several shards were being committed at each of %d attempts.", gateTries).
 				WithHint("Try again, or SET weft.read = 'shard'. SELECT * FROM weft.transactions shows what is in doubt.").WithCause(err)
+			if t.s.srv.seeks(t.s.route.snap) {
+				return nil, missedMoment(legs, err, e) // a transaction cannot end before its shard has a primary
+			}
+			return nil, e
 		}
 		if try > 1 { // readers try again at different times
 			select {

@@ -80,7 +80,7 @@ func (r *retry) takes(err error, alone bool) bool {
 	case r.s.account.run.simple && r.s.account.run.facts == nil:
 		return false // nobody knows what the text does
 	}
-	loss := pool.LossIn(err)
+	loss := lossIn(err)
 	if !loss.Gone || r.s.reach.whyGivenUp(err) != err {
 		return false
 	}

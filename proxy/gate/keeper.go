@@ -49,6 +49,15 @@ const (
 
 var errOpened = errors.New("the gate was open again before all snapshots were taken")
 
+// Away is the error of a reader that has lost the shard of a gate.
+type Away struct {
+	Shard string
+	Err   error
+}
+
+func (a *Away) Error() string { return a.Err.Error() }
+func (a *Away) Unwrap() error { return a.Err }
+
 // Gate is the gate of a database of a shard.
 type Gate struct{ Shard, Database string }
 
@@ -182,7 +191,7 @@ func (k *Keeper) await(ctx context.Context, gate Gate, sh *Shutting, in bool, bo
 			err = context.Cause(ctx)
 		case <-timer.C:
 			if err = errBusy(); own {
-				err = errDeaf(gate.Shard)
+				err = &Away{gate.Shard, errDeaf(gate.Shard)}
 			}
 		}
 		timer.Stop()
@@ -240,17 +249,23 @@ func (k *Keeper) LeaveAll(held []*Shutting) (stayedShut func() error) {
 
 // keep shuts a gate and opens it when all readers have left.
 func (k *Keeper) keep(gate Gate, sh *Shutting) {
-	defer k.end(gate, sh)
+	broken := errOpened
+	defer func() { k.end(gate, sh, broken) }()
 	c, err := k.cfg.Dial(gate)
 	if err != nil {
-		k.isShut(sh, err)
+		k.isShut(sh, &Away{gate.Shard, err})
 		return
 	}
 	defer func() { c.Terminate() }()
 	err = answered(c, sh.bound+deaf, fmt.Sprintf(shutGate, max(sh.bound.Milliseconds(), 1), stuck.Milliseconds()))
+	if err != nil && !isBusy(err) {
+		err = &Away{gate.Shard, err}
+	}
 	k.isShut(sh, err)
 	if err == nil {
-		k.hold(sh, c)
+		if err := k.hold(sh, c); err != nil {
+			broken = &Away{gate.Shard, err}
+		}
 	}
 	if isBusy(err) && sh.bound > First {
 		_, _ = c.Exec("ROLLBACK")
@@ -266,8 +281,8 @@ func (k *Keeper) isShut(sh *Shutting, err error) {
 	close(sh.shut)
 }
 
-// hold keeps the gate shut until all readers have left or longest has passed.
-func (k *Keeper) hold(sh *Shutting, c Conn) {
+// hold keeps the gate shut until all readers have left or longest has passed. The error says why the gate was not shut all the time.
+func (k *Keeper) hold(sh *Shutting, c Conn) error {
 	longest := time.NewTimer(longest)
 	defer longest.Stop()
 	for {
@@ -295,20 +310,20 @@ func (k *Keeper) hold(sh *Shutting, c Conn) {
 			answer <- err
 		}
 		if last || err != nil {
-			return
+			return err
 		}
 	}
 }
 
-// end says that a gate may be shut again. Readers that have not left yet have lost the gate.
-func (k *Keeper) end(gate Gate, sh *Shutting) {
+// end says that a gate may be shut again. Readers that have not left yet have lost the gate, which broken says.
+func (k *Keeper) end(gate Gate, sh *Shutting, broken error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if sh.since.IsZero() { // no reader has been told anything: keep has panicked
 		sh.err = errOpened
 		close(sh.shut)
 	}
-	sh.ends, sh.broken = true, errOpened
+	sh.ends, sh.broken = true, broken
 	for _, answer := range sh.left {
 		answer <- sh.broken
 	}
