@@ -8,6 +8,9 @@ func (p *Program) Body() *Block { return p.body }
 // Variable returns the variable of the i-th argument.
 func (p *Program) Variable(i int) *Var { return p.args[i] }
 
+// Found returns the variable FOUND.
+func (p *Program) Found() *Var { return p.found }
+
 // PrefersColumns reports whether a name that is a variable and a column means the column.
 func (p *Program) PrefersColumns() bool { return p.conflict == UseColumn }
 

@@ -20,6 +20,8 @@ func (r *reader) collect(s program.Stmt) {
 			}
 		}
 		r.collectAll(s.Body)
+		r.set(s.SQLState, nil, nil)
+		r.set(s.SQLErrm, nil, nil)
 		for _, h := range s.Handlers {
 			r.collectAll(h.Body)
 		}

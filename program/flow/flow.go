@@ -35,6 +35,8 @@ type Body struct {
 	Statements []Statement
 	// Unread is the line of an EXECUTE whose text is not known, or 0.
 	Unread int
+	// Vars are the variables that a routine declares.
+	Vars []*program.Var
 }
 
 // Statement is a piece of SQL of a function.
@@ -109,7 +111,7 @@ func Read(body string, t *Trigger) (*Body, error) {
 	r.solve(map[*program.Var]value{
 		r.new: {kind: row}, r.old: {kind: row}, r.op: {kind: unknown}, p.Variable(4): fact(t.Table), p.Variable(5): fact(t.Table),
 		p.Variable(6): fact(t.Schema), p.Variable(7): fact(t.Name), p.Variable(8): {kind: unknown}, p.Variable(9): {kind: unknown},
-		p.Variable(10): {kind: unknown}, p.Variable(11): {kind: unknown},
+		p.Variable(10): {kind: unknown}, p.Variable(11): {kind: unknown}, p.Found(): {kind: unknown},
 	})
 	w := &walker{r: r, live: t.Events, assigned: map[*program.Var]Events{}}
 	w.block(p.Body())

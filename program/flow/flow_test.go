@@ -177,3 +177,13 @@ func TestLine(t *testing.T) {
 		t.Errorf("%v %v", b, err)
 	}
 }
+
+// TestOthers: FOUND and SQLERRM are not the key, whatever else a variable is given.
+func TestOthers(t *testing.T) {
+	insert := func(what string) string { return "insert into log values (" + what + ")" }
+	for _, body := range []string{"x := new.tenant; x := found", "x := new.tenant; begin null; exception when others then x := sqlerrm; end", "begin x := new.tenant; exception when others then x := sqlstate; end"} {
+		if got := read(t, "x text;", body+"; "+insert("x"), Trigger{}, false); got != "(x)" {
+			t.Errorf("%s: %s", body, got)
+		}
+	}
+}
