@@ -35,11 +35,15 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 			}
 		case "as":
 			src.body = lastName(e.GetArg().GetList().GetItems())
+		case "security":
+			f.Definer = e.GetArg().GetBoolean().GetBoolval()
+		case "set":
+			f.Sets = true
 		}
 	}
 	if src.language == "plpgsql" {
 		if sql, err := parser.Deparse(&pg_query.Node{Node: &pg_query.Node_CreateFunctionStmt{CreateFunctionStmt: s}}); err == nil {
-			src.create = sql
+			src.create, f.Create = sql, sql
 		}
 	}
 	for _, p := range s.Parameters { // the defaults of parameters run with the function

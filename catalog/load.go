@@ -200,6 +200,7 @@ func (l *loader) function(r []string) {
 	}
 	if s.language == "plpgsql" {
 		s.create = createText(r[6], r[10], r[11], r[7])
+		s.function.Create, s.function.Definer, s.function.Sets = s.create, r[13] == "t", r[14] != ""
 	}
 	if s.language == "sql" && r[6] == "f" {
 		s.function.SQL = &SQLFunction{

@@ -279,6 +279,10 @@ type Function struct {
 	Parsed         bool
 	Texts, Assigns []string
 	Body           string // the text of a PL/pgSQL body, or of another one that could be parsed
+	// Create is a statement that makes a function or procedure in PL/pgSQL, under whatever name. Empty for other languages.
+	Create string
+	// Definer: SECURITY DEFINER. Sets: the function has SET clauses.
+	Definer, Sets bool
 	// Dynamic: the function's own body runs SQL that is not in its text.
 	Dynamic bool
 	// Calls: the function calls other functions of the user.
