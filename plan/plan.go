@@ -84,6 +84,10 @@ type Plan struct {
 	// Described says that the text is one which the home shard can describe, for Program: a CALL or a SELECT. It is not set for DO.
 	Described bool
 
+	// Routine is the name of a routine that a Keyed text calls and does nothing else, if all its statements keep to the shard of an argument: weft
+	// could run it as a Program too. Empty for other texts.
+	Routine string
+
 	// Across says what is done, for Gathered; for Keyed, what is done when the instances do not
 	// lead to one shard: nil means Refusal.
 	Across Way

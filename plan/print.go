@@ -42,7 +42,7 @@ func (p *Plan) String() string {
 	for _, f := range []struct {
 		set  bool
 		name string
-	}{{p.Writes, "writes"}, {p.Locks, "locks"}, {p.Lookups, "lookups follow"}, {p.Strays, "may stray"}, {p.Timed, "timed"}, {p.Exact, "exact"}, {p.Waits, "waits"}} {
+	}{{p.Writes, "writes"}, {p.Locks, "locks"}, {p.Lookups, "lookups follow"}, {p.Strays, "may stray"}, {p.Timed, "timed"}, {p.Routine != "", "keeps to a key"}, {p.Exact, "exact"}, {p.Waits, "waits"}} {
 		if f.set {
 			b.WriteString(", " + f.name)
 		}

@@ -30,6 +30,9 @@ type analysis struct {
 	view    viewing
 	insert  insertion
 	inlined inlining
+	// keeping: calls of routines that keep to an argument go to its shard. unkept: they must not. keepers is what has been proved of routines.
+	keeping, unkept bool
+	keepers         map[*catalog.Function]*keeper
 
 	// What has been found.
 

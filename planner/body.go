@@ -120,8 +120,8 @@ func (re reach) programCall(f *pg.FuncCall, kind byte) (plan.Route, bool) {
 		return 0, false
 	}
 	names := nameList(f.GetFuncname())
-	touches := false
-	for _, u := range re.userFunctions(schemaOf(f.GetFuncname()), names[len(names)-1]) {
+	touches, users := false, re.userFunctions(schemaOf(f.GetFuncname()), names[len(names)-1])
+	for _, u := range users {
 		if re.a.commands().placed(u) != nil {
 			return 0, false
 		}
@@ -130,7 +130,7 @@ func (re reach) programCall(f *pg.FuncCall, kind byte) (plan.Route, bool) {
 			touches = touches || r.sharded != "" || r.copied != "" || r.opaque
 		}
 	}
-	if !touches {
+	if !touches || re.keepsProgram(users, f) {
 		return 0, false
 	}
 	for _, arg := range f.Args {

@@ -41,6 +41,10 @@ type Env struct {
 	// triggers counts the triggers that the planned statement runs inside of.
 	triggers int
 
+	// routines counts the routines that the planned statement is a part of, and proving are those whose statements are being planned.
+	routines int
+	proving  []catalog.Name
+
 	// tablesOnly makes the planner cut queries into single tables, for tests.
 	tablesOnly bool
 }

@@ -44,10 +44,18 @@ func (cm commands) placed(f *catalog.Function) *placed {
 // placedCall notes the call of a declared function. It reports false if the function is not
 // declared.
 func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
-	if len(users) != 1 || l.a.commands().placed(users[0]) == nil {
+	if len(users) != 1 {
 		return false
 	}
 	f, p := users[0], l.a.commands().placed(users[0])
+	if p == nil {
+		k := l.keeps(f, call)
+		if k == nil {
+			return false
+		}
+		l.keptCall(k, f.Name.Name)
+		p = &k.placed
+	}
 	if p.table.broken != nil {
 		l.a.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", p.table.broken.Error())
 		return true

@@ -28,7 +28,7 @@ type steadiness struct {
 // planned.
 func isSteady(p *plan.Plan, proved bool) bool {
 	return proved && p.Route == plan.Keyed && !p.Writes && !p.Locks && !p.AtCursor && !p.Lookups && !p.Strays && !p.Looks &&
-		p.Generate == nil && p.Change == nil && p.Explain == nil && p.Function == nil && p.Fires == nil
+		p.Generate == nil && p.Change == nil && p.Explain == nil && p.Function == nil && p.Routine == "" && p.Fires == nil
 }
 
 // isProved reports whether nothing in a statement can have another value for another session of the same role and settings.

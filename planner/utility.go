@@ -78,6 +78,7 @@ func (cm commands) onHome(what string) plan.Route {
 
 // nested returns the route of a statement inside another.
 func (cm commands) nested(n *pg.Node, what string) plan.Route {
+	cm.a.unkept = what != "EXPLAIN" && what != "PREPARE"
 	r := cm.a.statement(n)
 	if r == plan.Call {
 		cm.a.out.Function = nil

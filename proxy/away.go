@@ -175,7 +175,7 @@ const denied = parser.Writes | parser.DDL | parser.Temp | parser.AdvancesSequenc
 func kindOf(p *plan.Plan, f *parser.Facts) (kind target.Kind, plain bool) {
 	const readable = parser.CopyOut | parser.Cursors | parser.ListsObjects | parser.ReadsSetting
 	switch {
-	case p.Route == plan.Program:
+	case p.Route == plan.Program, p.Routine != "" && p.Writes && p.Explain == nil:
 		return target.Writes, false
 	case p.Unread || p.Route == plan.Call || p.Route == plan.Refused || f.Err != nil || namesOwn(f):
 		return target.Other, false

@@ -116,6 +116,9 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 	if p.Explain != nil && r.bind.Policed() != nil {
 		rt.s.out.tell(ledBy(r.bind.Policed(), rt.snap.Shards[one].Name))
 	}
+	if p.Explain != nil && p.Routine != "" {
+		rt.s.out.tell(runsWhole(p.Routine, rt.snap.Shards[one].Name))
+	}
 	in.missing, in.late, in.home = len(shards.Missing) > 0, p.Timed && rt.s.tx.late(lane), lane == rt.s.lane
 	return lane, shards.Missing, nil
 }

@@ -180,6 +180,8 @@ func decideKeyed(p *plan.Plan, holds bool, in standing) deed {
 		return runFree
 	case in.missing:
 		return enterValues
+	case p.Timed && in.late && p.Routine != "" && p.Explain == nil:
+		return runProgram // each statement of it is told the time of the block
 	case p.Timed && in.late:
 		return gatherShards
 	case holds && p.Gather() != nil && !in.home:

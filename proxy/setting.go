@@ -59,6 +59,13 @@ func (rc *customs) Setting(name string) (value string, known bool) {
 	return value, known && value != ""
 }
 
+// runsWhole is what a client that sends EXPLAIN is told if the shard runs a whole routine, and weft does not run its statements.
+func runsWhole(routine, shard string) *pgerr.Error {
+	e := pgerr.New("00000", "function %s runs as a whole on shard %s: all its statements keep to the key that its argument gives", strconv.Quote(routine), strconv.Quote(shard))
+	e.Severity = pgerr.SeverityNotice
+	return e
+}
+
 // ledBy is what a client that sends EXPLAIN is told if row security has led to the shard. The shard's own plan
 // follows, unchanged.
 func ledBy(in *plan.Instance, shard string) *pgerr.Error {
