@@ -3,7 +3,9 @@ package executor
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"weft/datum"
 	"weft/directory"
@@ -29,9 +31,9 @@ type Found struct {
 }
 
 // Claim returns the lookup entry for a row that is going to be stored, as bucket:id:value…, and
-// the shard of the entry. The entry is empty if a value is NULL. Claim reports false if a value
+// the shard of the entry. items are the values of k.Items. The entry is empty if a value is NULL. Claim reports false if a value
 // is not known.
-func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap *directory.Snapshot, a *Args) (entry string, shard int, ok bool) {
+func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, items []datum.Value, snap *directory.Snapshot, a *Args) (entry string, shard int, ok bool) {
 	row, ok := b.storedRow(p, in, in.Table.Vindex, in.Keys, snap, a)
 	v, computed := in.Table.Vindex.(vindex.Computed)
 	if !ok || !computed {
@@ -41,7 +43,12 @@ func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap 
 	if err != nil {
 		return "", 0, false
 	}
-	values, ok := b.storedRow(p, in, k.Vindex, k.Keys, snap, a)
+	var values []datum.Key
+	if len(k.Items) > 0 {
+		values, ok = storedItems(k.Vindex, items, a)
+	} else {
+		values, ok = b.storedRow(p, in, k.Vindex, k.Keys, snap, a)
+	}
 	if !ok {
 		return "", 0, false
 	}
@@ -58,6 +65,22 @@ func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap 
 		return "", 0, false
 	}
 	return fmt.Sprintf("%d:%d:%s", number, int64(id), text), int(snap.Placement[bucket]), true
+}
+
+// storedItems returns the values of the items of an index, which a shard has computed, as the columns of a vindex have them. It reports
+// false for values whose encoding is not known.
+func storedItems(v vindex.Vindex, items []datum.Value, a *Args) (row []datum.Key, ok bool) {
+	if len(items) != len(v.Columns()) {
+		return nil, false
+	}
+	for i, c := range v.Columns() {
+		k, err := c.Store(items[i])
+		if err != nil || a.ASCII && k.Class() == datum.Characters && slices.ContainsFunc(k.Bytes(), func(c byte) bool { return c >= utf8.RuneSelf }) {
+			return nil, false
+		}
+		row = append(row, k)
+	}
+	return row, true
 }
 
 // storedRow returns the values that the columns of a vindex get in a stored row. It reports false

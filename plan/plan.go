@@ -204,6 +204,9 @@ type LookupKey struct {
 	Unique bool
 	// Keys are as in Instance, and no element is empty.
 	Keys [][]Set
+	// Items, for a row that claims values of a lookup which is derived from an index, are the values in the place of Keys: SQL for
+	// the home shard, which yields NULL for a row that the index leaves out.
+	Items []Text
 	// Triggered says that a trigger may store another value than the one being claimed.
 	Triggered bool
 }

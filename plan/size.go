@@ -128,7 +128,7 @@ func (s *AtHome) size() int64  { return int64(unsafe.Sizeof(*s)) }
 func (s *Share) size() int64   { return int64(unsafe.Sizeof(*s)) + s.Split.size() }
 func (s *Stream) size() int64  { return int64(unsafe.Sizeof(*s)) + s.Split.size() }
 func (s *Own) size() int64     { return int64(unsafe.Sizeof(*s)) }
-func (s *Whole) size() int64   { return int64(unsafe.Sizeof(*s)) }
+func (s *Whole) size() int64   { return int64(unsafe.Sizeof(*s)) + claimsSize(s.Conflict) }
 func (s *Locking) size() int64 { return int64(unsafe.Sizeof(*s)) }
 
 func (s *Copies) size() int64 {
@@ -138,10 +138,21 @@ func (s *Copies) size() int64 {
 func (r *Rows) size() int64 {
 	n := int64(unsafe.Sizeof(*r)) + r.Head.size() + r.Tail.size()
 	for i := range r.Rows {
-		n += int64(unsafe.Sizeof(r.Rows[i])) + r.Rows[i].Text.size() + 8*int64(len(r.Rows[i].Keys))
+		n += int64(unsafe.Sizeof(r.Rows[i])) + r.Rows[i].Text.size() + 8*int64(len(r.Rows[i].Keys)) + claimsSize(r.Rows[i].Conflict)
 	}
 	for i := range r.Cells {
 		n += int64(unsafe.Sizeof(r.Cells[i])) + r.Cells[i].Text.size() + int64(len(r.Cells[i].As))
+	}
+	return n
+}
+
+// claimsSize is the size of what a row claims in lookups.
+func claimsSize(keys []*LookupKey) (n int64) {
+	for _, k := range keys {
+		n += int64(unsafe.Sizeof(*k))
+		for _, item := range k.Items {
+			n += item.size()
+		}
 	}
 	return n
 }

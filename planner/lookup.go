@@ -258,9 +258,12 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	if len(list) == 0 {
 		return
 	}
-	if i := slices.IndexFunc(list, func(k *catalog.Lookup) bool { return k.Shape != "" }); i >= 0 {
-		mo.l.a.unsupported("Name the columns of another unique constraint in ON CONFLICT, or leave ON CONFLICT out: a row that is in the way is error 23505.",
-			"ON CONFLICT cannot look for rows of other shards by the unique index on (%s) of sharded table %q", strings.Join(list[i].Items, ", "), tg.name)
+	for _, k := range list {
+		if k.Shape == "" || tg.through == nil && (n.OnConflictClause.GetInfer().GetConname() != "" || n.OnConflictClause.Infer == nil || infersDerived(n.OnConflictClause.Infer, k) == inferred) {
+			continue
+		}
+		mo.l.a.unsupported("Name the table itself, and in ON CONFLICT what the index has, in its words: ON CONFLICT "+inference(k)+".",
+			"ON CONFLICT cannot look for rows of other shards by the unique index on (%s) of sharded table %q", strings.Join(k.Items, ", "), tg.name)
 		return
 	}
 	if mo.l.a.insert.stepped {
@@ -282,7 +285,12 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	for _, row := range rows {
 		var keys []*plan.LookupKey
 		for _, k := range list {
-			key := mo.storedKey(tg, cols, row.GetList().GetItems(), k)
+			var key *plan.LookupKey
+			if items := row.GetList().GetItems(); k.Shape != "" {
+				key = mo.derivedKey(tg, cols, items, k)
+			} else {
+				key = mo.storedKey(tg, cols, items, k)
+			}
 			if key == nil {
 				break
 			}
@@ -305,8 +313,11 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 func (mo modification) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
 	for _, t := range c.TargetList {
 		r := t.GetResTarget()
-		if !slices.ContainsFunc(list, func(k *catalog.Lookup) bool { return slices.Contains(k.Columns, r.GetName()) }) {
+		if !slices.ContainsFunc(list, func(k *catalog.Lookup) bool { return k.About(r.GetName()) }) {
 			continue
+		}
+		if slices.ContainsFunc(list, func(k *catalog.Lookup) bool { return mixes(k, r.GetName()) }) {
+			return true
 		}
 		// The conflicting row has that value already.
 		if names := nameList(r.GetVal().GetColumnRef().GetFields()); len(names) != 2 || names[0] != "excluded" || names[1] != r.GetName() {
@@ -319,10 +330,7 @@ func (mo modification) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause)
 // storedKey returns what a row of an INSERT stores in the columns of a lookup, or nil if that is
 // unknown.
 func (mo modification) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, k *catalog.Lookup) *plan.LookupKey {
-	out := &plan.LookupKey{Name: k.Name, Unique: true}
-	for _, rel := range withParts(tg.rel) {
-		out.Triggered = out.Triggered || slices.ContainsFunc(rel.Triggers, func(t catalog.Trigger) bool { return t.Changes })
-	}
+	out := newLookupKey(tg, k)
 	var columns []vindex.Column
 	for _, name := range k.Columns {
 		c := tg.rel.Column(name)
@@ -348,47 +356,45 @@ func (mo modification) storedKey(tg *target, cols []*catalog.Column, items []*pg
 	return out
 }
 
-// arbiters returns the unique lookups that ON CONFLICT asks.
-func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
-	var out []*catalog.Lookup
-	for r := rel; r != nil; r = r.Parent {
-		for i := range r.Lookups {
-			k := &r.Lookups[i]
-			if !k.Unique {
-				continue
-			}
-			if k.Shape != "" {
-				if c.Infer == nil || c.Infer.Conname != "" && keepsConstraint(r, k, c.Infer.Conname) || mayInfer(c.Infer, k) {
-					out = append(out, k)
-				}
-				continue
-			}
-			if c.Infer == nil || c.Infer.Conname != "" && keepsConstraint(r, k, c.Infer.Conname) || c.Infer.Conname == "" && infers(c.Infer, k.Columns) {
-				out = append(out, k)
-			}
-		}
+// newLookupKey returns what a row claims in a lookup, without the values.
+func newLookupKey(tg *target, k *catalog.Lookup) *plan.LookupKey {
+	out := &plan.LookupKey{Name: k.Name, Unique: true}
+	for _, rel := range withParts(tg.rel) {
+		out.Triggered = out.Triggered || slices.ContainsFunc(rel.Triggers, func(t catalog.Trigger) bool { return t.Changes })
 	}
 	return out
 }
 
-// mayInfer reports whether an inference may choose the index that a lookup is derived from.
-func mayInfer(n *pg.InferClause, k *catalog.Lookup) bool {
-	if n == nil || n.Conname != "" {
-		return false
-	}
-	if k.Condition != "" && n.WhereClause == nil {
-		return false // PostgreSQL infers an index of a part of the rows only from a condition
-	}
-	var names []string
-	for _, e := range n.IndexElems {
-		if e.GetIndexElem().GetName() == "" {
-			return true // an expression
+// arbiters returns the unique lookups that ON CONFLICT asks.
+func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
+	var out, perhaps []*catalog.Lookup
+	exact := false
+	for r := rel; r != nil; r = r.Parent {
+		for i := range r.Lookups {
+			k := &r.Lookups[i]
+			switch {
+			case !k.Unique:
+			case c.Infer == nil, c.Infer.Conname != "" && keepsConstraint(r, k, c.Infer.Conname):
+				out = append(out, k)
+			case k.Shape == "":
+				if c.Infer.Conname == "" && infers(c.Infer, k.Columns) {
+					out = append(out, k)
+				}
+			default:
+				switch infersDerived(c.Infer, k) {
+				case inferred:
+					out, exact = append(out, k), true
+				case mayBeInferred:
+					perhaps = append(perhaps, k)
+				case notInferred:
+				}
+			}
 		}
-		names = append(names, e.GetIndexElem().GetName())
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return !k.Expressions && len(names) == len(k.Items) && !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(k.Uses, name) })
+	if !exact { // an index with other words is another index
+		out = append(out, perhaps...)
+	}
+	return out
 }
 
 // keepsConstraint reports whether a lookup keeps a constraint. One lookup keeps all that are on the same columns.

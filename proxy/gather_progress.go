@@ -1,6 +1,10 @@
 package proxy
 
-import "weft/finish"
+import (
+	"weft/datum"
+	"weft/finish"
+	"weft/plan"
+)
 
 // progress is how far one attempt at a write has come. An attempt can be repeated after its
 // transaction has been rolled back, and then begins with restart.
@@ -11,6 +15,8 @@ type progress struct {
 	supplied [][]byte
 	// claims are the lookup entries that were taken for the rows beforehand.
 	claims []lookupClaim
+	// items are the values of plan.LookupKey.Items for the rows.
+	items map[*plan.LookupKey][]datum.Value
 	// returned are the rows of those steps whose rows are divided among the shards, by step.
 	returned [][][]byte
 	// gave says, by step, which shards have given rows of a locking step; nil for other steps.

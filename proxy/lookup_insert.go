@@ -17,6 +17,13 @@ import (
 // runClaimed carries out an INSERT whose values are claimed first.
 func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 	s, x := in.s, in.x
+	var keys []*plan.LookupKey
+	for i := range in.rows.Rows {
+		keys = append(keys, in.rows.Rows[i].Conflict...)
+	}
+	if err := s.lookups.askItems(x, keys); err != nil {
+		return 0, err
+	}
 	for from := 0; from < len(in.places); {
 		in.params()
 		to := len(in.places)
@@ -54,7 +61,7 @@ func (in *inserting) untilTwice(from int) int {
 	seen := map[string]bool{}
 	for i := from; i < len(in.places); i++ {
 		for _, k := range in.rows.Rows[i].Conflict {
-			entry, _, ok := in.r.bind.Claim(in.x.plan, &in.rows.Instances[i], k, in.s.route.snap, &in.r.args)
+			entry, _, ok := in.r.bind.Claim(in.x.plan, &in.rows.Instances[i], k, in.x.progress.items[k], in.s.route.snap, &in.r.args)
 			if !ok || entry == "" {
 				continue // claimRows refuses such a row, or has nothing to claim for it
 			}

@@ -41,6 +41,9 @@ func (lk *lookups) visitWhole(r *router, x *gathering, w *plan.Whole) error {
 		}
 		if len(shards.Missing) == 0 {
 			if len(w.Conflict) > 0 {
+				if err = lk.askItems(x, w.Conflict); err != nil {
+					return err
+				}
 				if one, err = lk.claim(r, x, w.Conflict, one); err != nil {
 					return err
 				}
@@ -151,7 +154,7 @@ func (lk *lookups) claimRows(r *router, x *gathering, places []int, row func(i i
 			if taken[i] {
 				continue
 			}
-			entry, shard, ok := r.bind.Claim(x.plan, in, keys[n], lk.s.route.snap, &r.args)
+			entry, shard, ok := r.bind.Claim(x.plan, in, keys[n], x.progress.items[keys[n]], lk.s.route.snap, &r.args)
 			switch {
 			case !ok:
 				return pgerr.New(pgerr.FeatureNotSupported, "a value that lookup %q has to be asked for cannot be told", keys[n].Name).

@@ -38,7 +38,7 @@ func (l *lookupSpec) derive(rel *catalog.Relation, req *LookupRequest) ([]vindex
 	l.derived = &derivation{shape: u.Derived.Shape, uses: u.Derived.Uses, shown: u.Derived.Items}
 	var columns []vindex.Column
 	for i, oid := range u.Derived.Types {
-		t := entryType(oid)
+		t := vindex.EntryType(datum.Type(oid))
 		columns = append(columns, vindex.Column{Name: fmt.Sprintf("v%d", i+1), Column: datum.Column{Type: t, Mod: -1}, TypeName: t.String()})
 		l.types = append(l.types, vindex.LookupType(t))
 	}
@@ -48,14 +48,6 @@ func (l *lookupSpec) derive(rel *catalog.Relation, req *LookupRequest) ([]vindex
 		}
 	}
 	return columns, nil
-}
-
-// entryType returns the type in which entries have the values of a type. The texts of two boolean values are equal if the values are.
-func entryType(oid uint32) datum.Type {
-	if t := datum.Type(oid); t != datum.Bool {
-		return t
-	}
-	return datum.Text
 }
 
 // notDerived returns the reason why no lookup can be derived from an index, or "".
@@ -69,7 +61,7 @@ func notDerived(rel *catalog.Relation, u *catalog.Unique) string {
 		return u.Derived.Cause
 	}
 	for i, t := range u.Derived.Types {
-		if datum.Keyed(entryType(t)) {
+		if datum.Keyed(vindex.EntryType(datum.Type(t))) {
 			continue
 		}
 		if name := u.Columns[i]; name != "" {

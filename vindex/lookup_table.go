@@ -51,3 +51,12 @@ func LookupType(t datum.Type) string {
 	}
 	return t.String()
 }
+
+// EntryType returns the type in which the entries of a lookup that is derived from an index have the values of an item. The texts of two
+// boolean values are equal if the values are.
+func EntryType(t datum.Type) datum.Type {
+	if t == datum.Bool {
+		return datum.Text
+	}
+	return t
+}

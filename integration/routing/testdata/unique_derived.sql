@@ -101,7 +101,7 @@ insert into users (id, email) values (121, 'z') on conflict (id) do nothing;
 @error
 insert into users (id, email) values (122, 'uP@x.org') on conflict (id) do nothing;
 insert into users (id, email) values (121, 'z') on conflict (id) do update set email = 'user30@x.org';
-@maybe
+@route
 insert into users (id, email) values (123, 'uP@x.org') on conflict do nothing;
 insert into users (id, email) values (123, 'uP@x.org') on conflict (lower(email)) do nothing;
 insert into users (id, email) values (123, 'uP@x.org') on conflict (lower(email)) do update set login = 'met';
