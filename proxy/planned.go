@@ -5,6 +5,7 @@ import (
 
 	"weft/executor"
 	"weft/parser"
+	"weft/pgerr"
 	"weft/plan"
 	"weft/planner"
 	"weft/reshard"
@@ -90,6 +91,9 @@ func (ps *prepared) parseFor(bind []byte) error {
 	}
 	if err != nil {
 		return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
+	}
+	if st := ps.named[string(p.Name)]; st != nil && !st.doubtful && (d.do == callFunction || d.do == takeAnswer || d.do == runProgram && !pl.Described) {
+		return ps.s.lost.refuseParse(p.Name, pgerr.New(pgerr.DuplicatePreparedStatement, "prepared statement %q already exists", p.Name))
 	}
 	if d.do == callFunction {
 		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl)

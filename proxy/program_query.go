@@ -11,8 +11,8 @@ import (
 
 // boundProgram is a portal that runs a program.
 type boundProgram struct {
-	text string
-	plan *plan.Plan
+	portal, text string
+	plan         *plan.Plan
 	// oids are the types that the client declared, and tail is the part of its Bind behind the names.
 	oids, tail []byte
 	result     *routine.Result // nil before the first Execute
@@ -107,7 +107,7 @@ func isCall(text string) bool {
 // bind binds a portal that runs a program.
 func (pr *programs) bind(portal []byte, pl *planned, tail []byte) error {
 	return pr.s.portals.bindLocal(portal, &localPortal{program: &boundProgram{
-		text: string(pl.text), plan: pl.plan, oids: append([]byte(nil), pl.oids...), tail: append([]byte(nil), tail...),
+		portal: string(portal), text: string(pl.text), plan: pl.plan, oids: append([]byte(nil), pl.oids...), tail: append([]byte(nil), tail...),
 	}})
 }
 
@@ -121,6 +121,9 @@ func (pr *programs) execute(b *boundProgram, limit int) error {
 		s.pipe.unsent.Grow()
 		s.lost.refuseMessage(transactionFailed())
 		return nil
+	}
+	if b.result != nil && len(b.result.Description) == 0 {
+		return s.lost.refuseBoundRead(cannotRun([]byte(b.portal)))
 	}
 	if b.result == nil {
 		free := !s.tx.isOpen() || s.implicit.isOpen()

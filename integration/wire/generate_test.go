@@ -33,6 +33,13 @@ var dialogueTables = []string{
 	"create table h (id int primary key, v text)",
 }
 
+// The functions: weft runs those over sharded tables itself.
+var dialogueFunctions = []string{
+	"create function above(i int) returns int language plpgsql as $$ declare n int; begin select count(*) into n from d where id > i; return n; end $$",
+	"create function puts(i int) returns int language plpgsql as $$ begin insert into d values (i, 1, 'f'); insert into d values (i + 1, 1, 'f'); return i; end $$",
+	"create function few(i int) returns table (a int, b text) language plpgsql as $$ begin return query select id, v from d where id < i order by id; end $$",
+}
+
 var dialogueRows = []string{
 	"delete from d", "delete from u", "delete from r", "delete from h",
 	"insert into u select i, 'e' || i, i from generate_series(1, 6) i",

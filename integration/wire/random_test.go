@@ -104,12 +104,13 @@ func newPair(t *testing.T) *pair {
 		if i == 1 {
 			texts = append(slices.Clone(texts), "select weft.shard_table('d', 'id')", "select weft.shard_table('u', 'id')", "select weft.reference_table('r')")
 		}
-		p.run(i, texts)
+		p.run(i, append(texts, dialogueFunctions...))
 	}
 	p.move = func() { harness.KeepMoving(t, p.targets[1], p.fill[1].Config().Database) }
 	t.Cleanup(func() {
-		p.run(1, []string{"drop table d, u, r, h"})
-		p.run(0, []string{"drop table d, u, r, h"})
+		for i := range p.targets {
+			p.run(i, []string{"drop table d, u, r, h", "drop function above, puts, few"})
+		}
 	})
 	return p
 }
