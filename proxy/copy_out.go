@@ -22,6 +22,7 @@ type outlet struct {
 	// headed: the binary header is still to be sent. PostgreSQL sends it in one message with the
 	// first row or with the end, and psycopg relies on that.
 	headed bool
+	begun  bool // the client has been told that data come
 }
 
 // formats returns the formats of the rows as a Bind has them.
@@ -59,7 +60,7 @@ func (o *outlet) begin(dst []byte, columns []plan.Column) []byte {
 		dst = append(dst, 0, format)
 	}
 	dst = wire.End(dst, at)
-	o.headed, o.rows = format == 1, 0
+	o.begun, o.headed, o.rows = true, format == 1, 0
 	if !o.headed && o.format.Header != copydata.NoHeader {
 		var names []string
 		for i := range columns {

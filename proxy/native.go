@@ -218,7 +218,7 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 				ga.s.out.Grow()
 				ga.s.out.B = x.appendStart(ga.s.out.B)
 			}
-			if x.write != nil {
+			if x.write != nil && x.out == nil {
 				held.takeBack(ga.s)
 			}
 			return n, err

@@ -120,9 +120,22 @@ func (wr *writer) writePart(r *router, x *gathering) error {
 	case wr.s.route.holdsBack(x, err):
 		return nil
 	case err != nil:
+		if x.out != nil && !x.out.begun && x.d != nil && x.changing(err) {
+			wr.s.out.Grow()
+			wr.s.out.B = x.appendStart(wr.s.out.B)
+		}
 		return wr.s.gather.gatherFailed(wr.s.route.refuseStray(x.named(err)))
 	}
 	return nil
+}
+
+// changing reports whether an error of a write has come up while rows were changed. Behind COPY, PostgreSQL has announced data by then.
+func (x *gathering) changing(err error) bool {
+	switch code := pgerr.From(err).Code; code[:min(2, len(code))] {
+	case "23", "44", "P0": // constraints, views' check options, and what triggers raise
+		return true
+	}
+	return midway(err) && (x.running() || len(x.write.Steps()) > 0)
 }
 
 // tellWritten tells the client that the statement is done.
