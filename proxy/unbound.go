@@ -119,7 +119,7 @@ func (ps *portals) fits(x *gathering, name, tail []byte) error {
 		return err
 	}
 	wrong := x.req.misformatted(x.d.Columns)
-	if len(x.d.Params) > 0 && wrong != nil || (len(x.d.Params) > 0 || x.write == nil) && !ps.isUsed() {
+	if len(x.d.Params) > 0 && wrong != nil || (len(x.d.Params) > 0 || x.write == nil) && !ps.isUsed(x.portal.name) {
 		if err := ps.tryBind(x); err != nil {
 			return err
 		}
@@ -130,10 +130,10 @@ func (ps *portals) fits(x *gathering, name, tail []byte) error {
 	return wrong
 }
 
-// isUsed reports whether the Bind that is being handled is followed by an Execute, which
+// isUsed reports whether the Bind that is being handled is followed by an Execute of its portal, which
 // will have a shard read its values: if the shard cannot read them, unbound takes the
 // answer to the Bind back.
-func (ps *portals) isUsed() bool {
+func (ps *portals) isUsed(portal string) bool {
 	b := ps.s.client.Buffered()
 	for len(b) >= wire.HeaderLen {
 		length := int(binary.BigEndian.Uint32(b[1:])) + 1
@@ -141,7 +141,11 @@ func (ps *portals) isUsed() bool {
 			return false
 		}
 		if b = b[length:]; b[0] != wire.Describe {
-			return b[0] == wire.Execute
+			if b[0] != wire.Execute {
+				return false
+			}
+			name, _, ok := wire.CString(b[min(wire.HeaderLen, len(b)):])
+			return ok && string(name) == portal
 		}
 	}
 	return false
