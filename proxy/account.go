@@ -19,9 +19,10 @@ type account struct {
 	shards    []string    // the shards of run's legs
 	allowance allowance   // the session's part of the memory for all clients' messages
 	traced    *span.Session
-	parent    string      // the traceparent of the last text
-	parts     []span.Part // the parts of the running statement, if it is traced
-	bound     bound1      // the unnamed portal
+	parent    string        // the traceparent of the last text
+	parts     []span.Part   // the parts of the running statement, if it is traced
+	bound     bound1        // the text that was bound or parsed last
+	unnamed   *parser.Facts // of the unnamed portal; nil: not known
 	portals   map[string]*namedPortal
 	warm      warming
 	tape      *tape // what is recorded of the transaction; nil while nothing is recorded

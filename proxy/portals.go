@@ -44,11 +44,21 @@ func (ps *portals) closeUnnamed() {
 
 // forgetAll forgets the portals of a transaction that has ended, except cursors WITH HOLD.
 func (ps *portals) forgetAll() {
+	ps.s.account.forgetUnnamed()
 	ps.unexecuted = false
 	ps.lane = nil
 	clear(ps.lanes)
 	clear(ps.local)
-	clear(ps.s.account.portals)
+// comeBack notes that a program, which has bound unnamed portals of its own, is over. The client's unnamed portal is still there if weft
+// executes it.
+func (ps *portals) comeBack(unnamed *localPortal) {
+	ps.closeUnnamed()
+	if ps.unexecuted = false; unnamed != nil {
+		ps.putLocal(nil, unnamed)
+	}
+}
+
+	ps.s.account.forgetPortals()
 	ps.wide.forgetAll()
 	clear(ps.columns)
 	clear(ps.fetches)

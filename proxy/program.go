@@ -62,7 +62,11 @@ func (pr *programs) apart(run func() (failed, err error)) (failed, err error) {
 	}
 	s.client.LetGo() // the messages cannot be handled again once statements have run
 	before := aside{s.script.leave(), s.implicit.leave(), s.pipe.leave(), s.account.leave()}
+	unnamed := s.portals.local[""]
 	defer func() {
+		if s.account.unnamed != nil { // a portal of the program's
+			s.portals.comeBack(unnamed)
+		}
 		s.script.comeBack(before.script)
 		s.implicit.comeBack(before.implicit)
 		s.pipe.comeBack(before.pipe)

@@ -1,5 +1,7 @@
 package proxy
 
+import "weft/parser"
+
 // While a program runs, its messages are handled in the place of the client's. The parts of a session that follow the client's messages
 // put their state aside: to the program, no message of its own has come yet, and the open block is its own.
 
@@ -41,21 +43,22 @@ func (p *pipe) comeBack(before asidePipe) {
 
 // asideAccount is what is counted of the client's statement.
 type asideAccount struct {
-	run    run
-	bound  bound1
-	parent string
-	shards []string
+	run     run
+	bound   bound1
+	unnamed *parser.Facts
+	parent  string
+	shards  []string
 }
 
 // leave returns what is counted of the client's statement, and forgets it until comeBack.
 func (a *account) leave() asideAccount {
-	before := asideAccount{a.run, a.bound, a.parent, a.shards}
-	a.run, a.bound, a.shards = run{}, bound1{}, nil
+	before := asideAccount{a.run, a.bound, a.unnamed, a.parent, a.shards}
+	a.run, a.bound, a.unnamed, a.shards = run{}, bound1{}, nil, nil
 	return before
 }
 
 func (a *account) comeBack(before asideAccount) {
-	a.run, a.bound, a.parent, a.shards = before.run, before.bound, before.parent, before.shards
+	a.run, a.bound, a.unnamed, a.parent, a.shards = before.run, before.bound, before.unnamed, before.parent, before.shards
 	a.shard = nil
 	a.warm.begin() // the statements of the program have been counted
 	if a.run.began != 0 {

@@ -58,7 +58,7 @@ func (a *account) noteBound(portal []byte, f *parser.Facts) {
 	a.shown.Store(f)
 	a.shownAt.Store(a.bound.at)
 	if len(portal) == 0 {
-		a.bound.facts = f
+		a.bound.facts, a.unnamed = f, f
 		return
 	}
 	if a.portals == nil {
@@ -67,6 +67,11 @@ func (a *account) noteBound(portal []byte, f *parser.Facts) {
 	a.warm.portal = &namedPortal{f, a.warm.usage}
 	a.portals[string(portal)] = a.warm.portal
 }
+
+// forgetUnnamed notes that the unnamed portal is gone, forgetPortals that all portals are.
+func (a *account) forgetUnnamed() { a.unnamed = nil }
+
+func (a *account) forgetPortals() { a.unnamed = nil; clear(a.portals) }
 
 // beginBind notes that a Bind begins.
 func (a *account) beginBind() {
@@ -83,7 +88,7 @@ type bound1 struct {
 // beginExecute notes that an Execute begins.
 func (a *account) beginExecute(body []byte) {
 	name, rest, _ := wire.CString(body)
-	f, at := a.bound.facts, a.warm.usage
+	f, at := a.unnamed, a.warm.usage
 	if len(name) > 0 {
 		f, at = nil, usage{}
 		if p := a.portals[string(name)]; p != nil {
