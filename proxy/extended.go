@@ -266,7 +266,7 @@ func (s *Session) execute(body []byte) error {
 	}
 	s.pipe.ops.push(o)
 	s.portals.noteExecuted()
-	if endsTx(o.run.facts) {
+	if f := o.run.facts; endsTx(f) || f != nil && f.Effects&parser.DiscardAll != 0 {
 		s.portals.forgetAll()
 	}
 	if control.ending {
