@@ -47,10 +47,15 @@ func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered *plan.Descr
 	if delete(ps.gathered, name); gathered == nil {
 		return
 	}
+	ps.noteGathered(name, gatheredCursor{gathered, f.Effects&parser.HoldCursor != 0})
+}
+
+// noteGathered notes a cursor, or a portal, over rows of several shards.
+func (ps *portals) noteGathered(name string, c gatheredCursor) {
 	if ps.gathered == nil {
 		ps.gathered = map[string]gatheredCursor{}
 	}
-	ps.gathered[name] = gatheredCursor{gathered, f.Effects&parser.HoldCursor != 0}
+	ps.gathered[name] = c
 }
 
 // fetched returns the description of the cursor over several shards from which a text fetches;

@@ -165,6 +165,7 @@ func alreadyOpen() *pgerr.Error {
 func (ps *portals) notePortal(portal []byte, lane *pool.Lane) {
 	delete(ps.columns, string(portal))
 	if len(portal) == 0 {
+	delete(ps.gathered, string(portal))
 		ps.lane = lane
 		return
 	}
@@ -185,6 +186,9 @@ func (ps *portals) handOver(x *gathering, name []byte) {
 	ps.columns[string(name)] = x.describeResult(nil)
 }
 
+	if len(name) > 0 && x.d.Columns != nil {
+		ps.noteGathered(string(name), gatheredCursor{known: &plan.Description{Query: x.d.Columns}})
+	}
 // laneOf returns where a portal is, nil if weft executes it itself or does not know it.
 func (ps *portals) laneOf(portal []byte) *pool.Lane {
 	if len(portal) == 0 {
