@@ -85,7 +85,7 @@ func (ps *portals) onBind(length int) error {
 	}
 	tail := length + 1 - need
 	sent, err := ps.sendBind(portal, name, rest, tail)
-	ps.unexecuted = true
+	ps.noteWaiting(portal)
 	if routed {
 		ps.controls.keep(ps.s, portal)
 	}

@@ -64,7 +64,7 @@ func stanceFor(s *Session, f *parser.Facts) stance {
 			at.joined++
 		}
 	case opensBlock(f):
-		at.piped, at.begun = s.implicit.isPiped(), s.portals.unexecuted || s.held.conn != nil && s.pipe.isUnsynced()
+		at.piped, at.begun = s.implicit.isPiped(), s.portals.waits() || s.held.conn != nil && s.pipe.isUnsynced()
 	default:
 		at.piped, at.conn = s.implicit.isPiped(), s.held.conn
 	}

@@ -261,11 +261,12 @@ func (s *Session) execute(body []byte) error {
 	}
 	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Execute, body)
 	o := op{kind: opExecute, run: s.account.deferRun()}
+	name, _, _ := wire.CString(body)
 	if s.held.translate != nil {
-		o.rows = s.portals.rows
+		o.rows = s.portals.rows[string(name)]
 	}
+	s.portals.noteExecuted(name, &o.run)
 	s.pipe.ops.push(o)
-	s.portals.noteExecuted()
 	if f := o.run.facts; endsTx(f) || f != nil && f.Effects&parser.DiscardAll != 0 {
 		s.portals.forgetAll()
 	}

@@ -372,7 +372,6 @@ func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 		return true, nil
 	}
 	err = ps.usePortalOrRefuse(name)
-	delete(ps.lanes, string(name))
-	delete(ps.columns, string(name))
+	ps.forgetNamed(name)
 	return ps.s.pipe.isSkipping(), err
 }

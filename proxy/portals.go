@@ -15,8 +15,9 @@ type portals struct {
 	local map[string]*localPortal // portals that weft answers itself
 	lane  *pool.Lane              // where the unnamed portal is
 	lanes map[string]*pool.Lane   // where the named portals are
-	rows  *catalog.Rows           // how the rows of the portal bound last are translated
-	wide  wide                    // what their execution does on other backends
+	// rows say how binary rows of portals on other shards than the home shard are translated.
+	rows map[string]*catalog.Rows
+	wide wide // what their execution does on other backends
 	// columns are the RowDescriptions of portals that weft answered itself.
 	columns map[string][]byte
 	// gathered are the cursors over rows of several shards; fetches describes the cursors
@@ -25,8 +26,10 @@ type portals struct {
 	fetches   map[string]*plan.Description
 	copyNext  *boundCopy // the portal to be executed next, if it is a COPY
 	executing *gathering // the portal that is being executed
-	// unexecuted: the portal bound last on the backend at hand waits for its Execute.
+	// unexecuted: the unnamed portal, on the backend at hand, waits for its Execute. waiting are the named portals that do, or that have
+	// been executed for some of their rows.
 	unexecuted bool
+	waiting    map[string]struct{}
 	controls   controls
 }
 
@@ -65,6 +68,8 @@ func (ps *portals) comeBack(unnamed *localPortal) {
 	ps.controls.forget()
 	maps.DeleteFunc(ps.gathered, func(_ string, c gatheredCursor) bool { return !c.hold })
 }
+	clear(ps.rows)
+	clear(ps.waiting)
 
 // beginExecution notes that a gathered portal is being executed, until endExecution.
 func (ps *portals) beginExecution(x *gathering) { ps.executing = x }
@@ -72,12 +77,45 @@ func (ps *portals) beginExecution(x *gathering) { ps.executing = x }
 // endExecution ends what beginExecution began.
 func (ps *portals) endExecution() { ps.executing = nil }
 
-// noteExecuted notes that the Execute of the portal bound last has been sent.
-func (ps *portals) noteExecuted() { ps.unexecuted = false }
+// noteWaiting notes that a portal has been bound on the backend at hand.
+func (ps *portals) noteWaiting(portal []byte) {
+	if len(portal) == 0 {
+		ps.unexecuted = true
+		return
+	}
+	if ps.waiting == nil {
+		ps.waiting = map[string]struct{}{}
+	}
+	ps.waiting[string(portal)] = struct{}{}
+}
+
+// noteExecuted notes that an Execute has been sent.
+func (ps *portals) noteExecuted(portal []byte, r *run) {
+	switch {
+	case r.limit > 0 && r.facts != nil && r.facts.Reads: // the portal may have more rows
+	case len(portal) == 0:
+		ps.unexecuted = false
+	default:
+		delete(ps.waiting, string(portal))
+	}
+}
+
+// waits reports whether a portal on the backend at hand waits to be executed, or executed further.
+func (ps *portals) waits() bool { return ps.unexecuted || len(ps.waiting) > 0 }
 
 // takeCopy returns, once, the COPY that is to be executed now; nil if there is none.
 func (ps *portals) takeCopy() *boundCopy {
 	b := ps.copyNext
 	ps.copyNext = nil
 	return b
+}
+
+// forgetNamed forgets a portal that is closed, or whose name another one takes.
+func (ps *portals) forgetNamed(portal []byte) {
+	name := string(portal)
+	delete(ps.lanes, name)
+	delete(ps.columns, name)
+	delete(ps.fetches, name)
+	delete(ps.rows, name)
+	delete(ps.waiting, name)
 }

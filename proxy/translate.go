@@ -142,12 +142,16 @@ const (
 // the OIDs can be found. The client does not see the answer.
 func (ps *portals) describeBound(portal []byte, pl *planned, tail []byte) {
 	if pl.shape == shallow || !binaryResult(tail) {
-		ps.rows = nil
+		delete(ps.rows, string(portal))
 		return
 	}
-	ps.rows = new(catalog.Rows)
+	rows := new(catalog.Rows)
+	if ps.rows == nil {
+		ps.rows = map[string]*catalog.Rows{}
+	}
+	ps.rows[string(portal)] = rows
 	ps.s.pipe.unsent.B = wire.AppendDescribe(ps.s.pipe.unsent.B, 'P', string(portal))
-	ps.s.pipe.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: ps.s.prepared.unnamed.version, rows: ps.rows})
+	ps.s.pipe.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: ps.s.prepared.unnamed.version, rows: rows})
 }
 
 // binaryResult reports whether a Bind asks for binary results; tail is the part of the Bind
