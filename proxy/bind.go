@@ -52,11 +52,16 @@ func (ps *portals) onBind(length int) error {
 		}
 	}
 	ps.s.route.outset.afresh()
+	var old *shadow
 	if routed {
+		old = ps.shadowOf(portal)
 		ps.s.pipe.holdFrame()
 		done, err := ps.routeBind(portal, name, &rest)
 		ps.s.pipe.leaveFrame()
-		if done {
+		switch {
+		case old != nil && ps.s.pipe.isSkipping():
+			ps.restore(old)
+		case done:
 			ps.controls.keep(ps.s, portal)
 		}
 		if done || err != nil || ps.s.pipe.isSkipping() {
@@ -76,7 +81,11 @@ func (ps *portals) onBind(length int) error {
 	if routed && len(portal) > 0 && ps.countsMatch(name, rest) {
 		if err := ps.isBound(portal, ps.s.held.conn.Lane()); err != nil {
 			ps.s.client.Consume(need)
-			return ps.s.lost.refuseBoundRead(err)
+			err = ps.s.lost.refuseBoundRead(err)
+			if old != nil {
+				ps.restore(old)
+			}
+			return err
 		}
 	}
 	if routed || len(portal) == 0 {
@@ -88,6 +97,12 @@ func (ps *portals) onBind(length int) error {
 	ps.noteWaiting(portal)
 	if routed {
 		ps.controls.keep(ps.s, portal)
+	}
+	switch {
+	case old != nil && sent:
+		ps.s.pipe.ops.shadowLast(old)
+	case old != nil:
+		ps.restore(old)
 	}
 	ps.s.client.Consume(need)
 	switch {

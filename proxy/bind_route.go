@@ -106,9 +106,6 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
-	if len(portal) > 0 && ps.s.tx.savepoints() {
-		delete(ps.local, string(portal))
-	}
 	switch decide(ps.s.situation(), pl.text, f) {
 	case controlOwn:
 		return true, ps.s.implicit.bindInPipe(portal, f, pl)

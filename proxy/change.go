@@ -97,6 +97,38 @@ func (t *transaction) changesLeft(noted []changed) []*plan.Change {
 	return left
 }
 
+// undone reports whether a ROLLBACK TO has taken back what came into being behind the first n commands that all participants run.
+func (b *block) undone(n int) bool {
+	type point struct {
+		name string
+		at   int
+	}
+	var points []point
+	for i, text := range b.replay {
+		w := words(text)
+		if len(w) < 2 {
+			continue
+		}
+		name := strings.Trim(w[len(w)-1], `"`)
+		at := len(points) - 1
+		for at >= 0 && points[at].name != name {
+			at--
+		}
+		switch {
+		case w[0] == "savepoint":
+			points = append(points, point{name, i})
+		case at < 0:
+		case w[0] == "release":
+			points = points[:at]
+		case w[0] == "rollback" && i >= n && points[at].at < n:
+			return true
+		case w[0] == "rollback":
+			points = points[:at+1]
+		}
+	}
+	return false
+}
+
 // tablesInBlock returns the declarations as the open transaction has changed them.
 func (cm *commit) tablesInBlock() *planner.Tables {
 	snap := cm.s.route.snap.Clone()

@@ -13,6 +13,8 @@ type control struct {
 	at    stance
 	// commits: the portal ends a transaction with a COMMIT. plain: it begins one, and names no modes.
 	commits, plain bool
+	// born is how many commands for all participants the block had: see portals.born.
+	born int
 	// ending: the outcome must be known before later messages are sent.
 	ending bool
 }
@@ -86,7 +88,7 @@ func (cs *controls) ends() { cs.bound.ending = true }
 func (cs *controls) keep(s *Session, portal []byte) {
 	c := cs.bound
 	if c.facts != nil {
-		c.at = stanceFor(s, c.facts)
+		c.at, c.born = stanceFor(s, c.facts), len(s.tx.replay)
 	}
 	switch {
 	case len(portal) == 0:
@@ -109,6 +111,9 @@ func (cs *controls) take(s *Session, portal []byte) (c control, changed bool) {
 		cs.unnamed = control{}
 	} else if c = cs.named[string(portal)]; c.facts != nil || c.ending {
 		delete(cs.named, string(portal))
+	}
+	if c.facts != nil && len(s.tx.replay) > c.born && s.tx.undone(c.born) {
+		return control{}, false // a ROLLBACK TO has taken the portal away
 	}
 	if c.facts == nil || s.lost.is() || c.at == stanceFor(s, c.facts) {
 		return c, false

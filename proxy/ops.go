@@ -80,6 +80,8 @@ type op struct {
 	prev *unnamed
 	// unnamedBy is what the backend held under the empty name before this op.
 	unnamedBy uint64
+	// shadow is the portal whose name a Bind takes.
+	shadow *shadow
 	// stalePortal: a Bind of the unnamed portal replaces a stale portal.
 	stalePortal bool
 	// described receives what an opDescribeStatement is told.
@@ -237,4 +239,14 @@ func (q *opQueue) exchanges() (n int) {
 		}
 	}
 	return n
+}
+
+// shadowLast notes of which portal the last Bind takes the name.
+func (q *opQueue) shadowLast(old *shadow) {
+	for i := len(q.ops) - 1; i >= q.head; i-- {
+		if q.ops[i].kind == opBind {
+			q.ops[i].shadow = old
+			return
+		}
+	}
 }

@@ -70,6 +70,7 @@ func (ps *portals) putLocal(portal []byte, lp *localPortal) {
 		ps.local = map[string]*localPortal{}
 	}
 	ps.local[string(portal)] = lp
+	ps.noteBorn(portal)
 	if len(portal) == 0 {
 		ps.lane = nil
 	}
@@ -78,10 +79,10 @@ func (ps *portals) putLocal(portal []byte, lp *localPortal) {
 // isBound refuses to make a portal under the name of another. If both are on lane, the
 // server refuses the Bind itself. lane is nil if weft executes the new portal.
 func (ps *portals) isBound(portal []byte, lane *pool.Lane) error {
-	if len(portal) == 0 || ps.s.tx.savepoints() { // ROLLBACK TO may have removed the portal
+	if len(portal) == 0 {
 		return nil
 	}
-	if ps.local[string(portal)] != nil || ps.lanes[string(portal)] != nil && ps.lanes[string(portal)] != lane {
+	if there := ps.lanes[string(portal)]; ps.localOf(portal) != nil || there != nil && there != lane && !ps.isGone(portal) {
 		return pgerr.New(pgerr.DuplicateCursor, "cursor \"%s\" already exists", portal)
 	}
 	return nil
@@ -164,11 +165,12 @@ func alreadyOpen() *pgerr.Error {
 // notePortal remembers where a portal is.
 func (ps *portals) notePortal(portal []byte, lane *pool.Lane) {
 	delete(ps.columns, string(portal))
-	if len(portal) == 0 {
 	delete(ps.gathered, string(portal))
+	if len(portal) == 0 {
 		ps.lane = lane
 		return
 	}
+	ps.noteBorn(portal)
 	if ps.lanes == nil {
 		ps.lanes = map[string]*pool.Lane{}
 	}
@@ -184,11 +186,11 @@ func (ps *portals) handOver(x *gathering, name []byte) {
 		ps.columns = map[string][]byte{}
 	}
 	ps.columns[string(name)] = x.describeResult(nil)
-}
-
 	if len(name) > 0 && x.d.Columns != nil {
 		ps.noteGathered(string(name), gatheredCursor{known: &plan.Description{Query: x.d.Columns}})
 	}
+}
+
 // laneOf returns where a portal is, nil if weft executes it itself or does not know it.
 func (ps *portals) laneOf(portal []byte) *pool.Lane {
 	if len(portal) == 0 {
@@ -232,7 +234,7 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	if err := ps.s.implicit.inPipeline(ps.s.account.run.facts); err != nil {
 		return true, ps.s.lost.refuseBoundRead(err)
 	}
-	if lp := ps.local[string(name)]; lp != nil && lp.copies != nil {
+	if lp := ps.localOf(name); lp != nil && lp.copies != nil {
 		ps.copyNext = lp.copies
 		return true, nil
 	} else if lp != nil && lp.gather != nil {
@@ -275,7 +277,7 @@ func isNoSavepoint(err error) bool {
 
 // hasPortal reports whether there is a portal, or a cursor, of that name.
 func (ps *portals) hasPortal(name []byte) bool {
-	if ps.local[string(name)] != nil {
+	if ps.localOf(name) != nil {
 		return true
 	}
 	if len(name) == 0 {
@@ -298,7 +300,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 	}
 	var pl *plan.Plan
 	if kind == 'P' {
-		lp := ps.local[string(name)]
+		lp := ps.localOf(name)
 		if lp == nil && ps.isNowhere(name) {
 			return true, ps.s.lost.refuseBoundRead(noPortal(name))
 		}
@@ -366,7 +368,7 @@ func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 		return false, nil
 	}
 	ps.wide.forget(name)
-	if ps.local[string(name)] != nil {
+	if ps.localOf(name) != nil {
 		delete(ps.local, string(name))
 		ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.CloseComplete})
 		return true, nil

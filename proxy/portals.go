@@ -31,6 +31,9 @@ type portals struct {
 	unexecuted bool
 	waiting    map[string]struct{}
 	controls   controls
+	// born says how many commands for all participants the block had when a portal was bound, for portals that a ROLLBACK TO may take
+	// away: see isGone.
+	born map[string]int
 }
 
 // forgetUnnamed notes that the unnamed portal is not where it was: weft asks shards under the empty
@@ -41,17 +44,11 @@ func (ps *portals) forgetUnnamed() { ps.lane = nil }
 func (ps *portals) closeUnnamed() {
 	ps.lane = nil
 	ps.controls.forgetUnnamed()
+	ps.s.account.forgetUnnamed()
 	delete(ps.local, "")
 	ps.wide.forget(nil)
 }
 
-// forgetAll forgets the portals of a transaction that has ended, except cursors WITH HOLD.
-func (ps *portals) forgetAll() {
-	ps.s.account.forgetUnnamed()
-	ps.unexecuted = false
-	ps.lane = nil
-	clear(ps.lanes)
-	clear(ps.local)
 // comeBack notes that a program, which has bound unnamed portals of its own, is over. The client's unnamed portal is still there if weft
 // executes it.
 func (ps *portals) comeBack(unnamed *localPortal) {
@@ -61,15 +58,22 @@ func (ps *portals) comeBack(unnamed *localPortal) {
 	}
 }
 
+// forgetAll forgets the portals of a transaction that has ended, except cursors WITH HOLD.
+func (ps *portals) forgetAll() {
+	ps.unexecuted = false
+	ps.lane = nil
+	clear(ps.lanes)
+	clear(ps.local)
 	ps.s.account.forgetPortals()
 	ps.wide.forgetAll()
 	clear(ps.columns)
 	clear(ps.fetches)
+	clear(ps.rows)
+	clear(ps.waiting)
+	clear(ps.born)
 	ps.controls.forget()
 	maps.DeleteFunc(ps.gathered, func(_ string, c gatheredCursor) bool { return !c.hold })
 }
-	clear(ps.rows)
-	clear(ps.waiting)
 
 // beginExecution notes that a gathered portal is being executed, until endExecution.
 func (ps *portals) beginExecution(x *gathering) { ps.executing = x }
@@ -118,4 +122,33 @@ func (ps *portals) forgetNamed(portal []byte) {
 	delete(ps.fetches, name)
 	delete(ps.rows, name)
 	delete(ps.waiting, name)
+}
+
+// noteBorn notes when a portal has been bound.
+func (ps *portals) noteBorn(portal []byte) {
+	n := len(ps.s.tx.replay)
+	switch {
+	case n == 0:
+		delete(ps.born, string(portal))
+		return
+	case ps.born == nil:
+		ps.born = map[string]int{}
+	}
+	ps.born[string(portal)] = n
+}
+
+// isGone reports whether a ROLLBACK TO has taken a portal away.
+func (ps *portals) isGone(portal []byte) bool {
+	at, ok := ps.born[string(portal)]
+	return ok && ps.s.tx.undone(at)
+}
+
+// localOf returns a portal that weft executes itself, nil if there is none of that name.
+func (ps *portals) localOf(portal []byte) *localPortal {
+	lp := ps.local[string(portal)]
+	if lp != nil && len(ps.born) > 0 && ps.isGone(portal) {
+		delete(ps.local, string(portal))
+		return nil
+	}
+	return lp
 }

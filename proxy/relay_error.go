@@ -110,6 +110,9 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	if o.prev != nil && !failed {
 		p.s.prepared.restoreUnnamed(o.prev)
 	}
+	if o.shadow != nil {
+		p.s.portals.restore(o.shadow)
+	}
 	switch {
 	case o.begins:
 		p.s.tx.end()
