@@ -216,7 +216,7 @@ func (t *transaction) shutGates(legs []*leg) (held []*gate.Shutting, err error) 
 			e := pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
 				WithDetail("Transactions of several shards were being committed at each of %d attempts.", gateTries).
 				WithHint("Try again, or SET weft.read = 'shard'. SELECT * FROM weft.transactions shows what is in doubt.").WithCause(err)
-			if t.s.srv.seeks(t.s.route.snap) {
+			if seeks(t.s.srv.pool, t.s.route.snap) {
 				return nil, missedMoment(legs, err, e) // a transaction cannot end before its shard has a primary
 			}
 			return nil, e

@@ -51,10 +51,10 @@ func lossIn(err error) pool.Loss {
 	return pool.LossIn(err)
 }
 
-// seeks reports whether a shard has no primary.
-func (s *Server) seeks(snap *directory.Snapshot) bool {
+// seeks reports whether one of the shards has no primary.
+func seeks(p *pool.Pool, snap *directory.Snapshot) bool {
 	for i := range snap.Shards {
-		if s.pool.Shard(&snap.Shards[i]).Sought() {
+		if p.Shard(&snap.Shards[i]).Sought() {
 			return true
 		}
 	}
