@@ -387,8 +387,10 @@ func (re reach) plainArguments(f *pg.FuncCall) bool {
 	for _, arg := range f.Args {
 		parser.Walk(arg, func(m any) bool {
 			switch m := m.(type) {
-			case *pg.SubLink, *pg.ColumnRef:
+			case *pg.SubLink:
 				plain = false
+			case *pg.ColumnRef:
+				plain = plain && re.a.env.routines > 0 // there it is a variable
 			case *pg.FuncCall:
 				name := lastName(m.Funcname)
 				t := re.a.env.Schema.Builtin(name)
