@@ -52,6 +52,7 @@ var more = []string{
 	"n := sql_total(i)", "j := sql_grow(k, s)", "PERFORM sql_grow(i, v)", "FOR r IN SELECT * FROM sql_listed(j) LOOP RAISE NOTICE '%', r; END LOOP",
 	"BEGIN i := grow(j); EXCEPTION WHEN OTHERS THEN GET STACKED DIAGNOSTICS s = PG_EXCEPTION_CONTEXT; RAISE NOTICE '%', s; END",
 	"BEGIN INSERT INTO u VALUES (1, s); EXCEPTION WHEN OTHERS THEN GET STACKED DIAGNOSTICS s = PG_EXCEPTION_DETAIL, v = CONSTRAINT_NAME; RAISE NOTICE '% %', s, v; END",
+	"j := helped(k, s)",
 	"GET DIAGNOSTICS s = PG_CONTEXT", "SET LOCAL work_mem = '1MB'", "PERFORM set_config('my.value', s, true)", "s := current_setting('my.value', true)",
 }
 
@@ -61,6 +62,8 @@ CREATE FUNCTION grow(n int) RETURNS int LANGUAGE plpgsql AS $$ DECLARE got int; 
   INSERT INTO t VALUES (n + 100, 'grown', n) RETURNING a INTO got;
   UPDATE u SET v = 'g' || n WHERE id = n; RAISE NOTICE 'grow % %', n, FOUND;
   RETURN got / (n - 3); END $$;
+CREATE FUNCTION helped(k int, w text) RETURNS int LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN
+  UPDATE t SET b = left(w, 9) WHERE a = k; GET DIAGNOSTICS n = ROW_COUNT; INSERT INTO u VALUES (k, left(w, 5)) ON CONFLICT (id) DO NOTHING; RAISE NOTICE 'helped % %', k, n; RETURN n; END $$;
 CREATE FUNCTION total() RETURNS numeric STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT sum(c) FROM t); END $$;
 CREATE FUNCTION listed(lo int) RETURNS TABLE (x int, y text) LANGUAGE plpgsql AS $$ BEGIN
   RETURN QUERY SELECT a, b FROM t WHERE a >= lo ORDER BY a, b, c; RAISE NOTICE 'listed %', FOUND; x := lo; RETURN NEXT; END $$;
@@ -80,6 +83,8 @@ type attempt struct {
 	call   string
 	// block: the client has a transaction open.
 	block bool
+	// keeps: the routine may go whole to a shard. The block, if there is one, has been on another shard before.
+	keeps bool
 }
 
 // newAttempt makes the program of a seed.
@@ -87,6 +92,9 @@ func newAttempt(seed uint64) attempt {
 	shape := progtest.Shape{More: more}
 	a := attempt{seed: seed, block: seed%4 != 0}
 	kind := seed % 8
+	if seed%3 == 0 {
+		return a.keeper(kind)
+	}
 	switch kind {
 	case 6, 7:
 		return a.script(kind == 7)
@@ -118,6 +126,28 @@ func newAttempt(seed uint64) attempt {
 	return a
 }
 
+// keeper makes the attempt one of a routine that keeps to a key.
+func (a attempt) keeper(kind uint64) attempt {
+	shape := progtest.Shape{Keeps: true, Given: true, Set: kind == 1 || kind == 3, Scalar: kind == 0 || kind == 2 || kind == 6}
+	a.keeps = true
+	a.body = progtest.Body(a.seed, shape)
+	typ := []string{"int", "int", "smallint"}[a.seed/24%3]
+	key := []string{"3", "4", "NULL", "'7'", "9", "2 + 1"}[a.seed/72%6]
+	if typ == "smallint" {
+		key = "(" + key + ")::smallint"
+	}
+	as := " LANGUAGE plpgsql AS $body$" + a.body + "$body$"
+	switch {
+	case shape.Set:
+		a.create, a.call = "CREATE FUNCTION f(given_i "+typ+", given_s text DEFAULT 'def') RETURNS SETOF int"+as, "SELECT * FROM f("+key+")"
+	case shape.Scalar:
+		a.create, a.call = "CREATE FUNCTION f(given_i "+typ+", given_s text) RETURNS int"+as, "SELECT f(given_s => 'two', given_i => "+key+")"
+	default:
+		a.create, a.call = "CREATE PROCEDURE f(given_i "+typ+", INOUT given_s text)"+as, "CALL f("+key+", 'four')"
+	}
+	return a
+}
+
 // script makes the attempt one of a function in SQL.
 func (a attempt) script(set bool) attempt {
 	a.body = progtest.Script(a.seed)
@@ -136,6 +166,7 @@ type outcome struct {
 	notices []string
 	err     *pgconn.PgError
 	tables  string
+	whole   bool // EXPLAIN says that one shard runs the routine
 }
 
 // try runs a program on one of the servers, and takes back what it has done.
@@ -155,7 +186,19 @@ func (p *peer) try(t *testing.T, a attempt) (o outcome) {
 	}
 	if a.block {
 		must("BEGIN")
+		if a.keeps && a.seed%2 == 0 {
+			must("SELECT count(*) FROM t WHERE a = 2")
+		}
 		must("SAVEPOINT before")
+	}
+	if a.keeps && strings.HasPrefix(a.call, "SELECT") {
+		if a.block {
+			must("SAVEPOINT planned")
+		}
+		o.whole = strings.Contains(p.simple("EXPLAIN "+a.call), "runs as a whole on shard")
+		if a.block {
+			must("ROLLBACK TO planned")
+		}
 	}
 	ctx, stop := patience()
 	defer stop()
@@ -311,8 +354,8 @@ func TestRandom(t *testing.T) {
 	for _, sql := range strings.Split(called, ";\nCREATE ") {
 		w.both(t, "CREATE "+strings.TrimPrefix(strings.TrimSpace(sql), "CREATE "))
 	}
-	w.both(t, "SET statement_timeout = '60s'")
-	ran, failed, different, refused := 0, 0, 0, map[string]int{}
+	w.both(t, "SET statement_timeout = '150s'")
+	ran, whole, failed, different, refused := 0, 0, 0, 0, map[string]int{}
 	pristine, now := "", [2]string{}
 	for end, seed := time.Now().Add(*forFlag), *seedFlag; time.Now().Before(end) || *forFlag == 0 && ran < *countFlag; seed++ {
 		if now[0] != pristine || now[1] != pristine || pristine == "" {
@@ -323,6 +366,9 @@ func TestRandom(t *testing.T) {
 		}
 		a := newAttempt(seed)
 		want, got := w.plain.try(t, a), w.weft.try(t, a)
+		if got.whole {
+			whole++
+		}
 		if now = [2]string{pristine, pristine}; !a.block {
 			now = [2]string{want.tables, got.tables}
 		}
@@ -338,7 +384,7 @@ func TestRandom(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d programs, %d of them end with an error, %d differ", ran, failed, different)
+	t.Logf("%d programs, %d of them went whole to a shard, %d end with an error, %d differ", ran, whole, failed, different)
 	for message, n := range refused {
 		t.Logf("refused %d times: %s", n, message)
 	}

@@ -43,6 +43,8 @@ type Shape struct {
 	Ends bool
 	// Given: the arguments given_i, an integer, and given_s, a text, are the first values of i and s.
 	Given bool
+	// Keeps: nearly all statements on tables keep to the rows of the key given_i, and there are no cursors and no texts to run. Given is set too.
+	Keeps bool
 	// More are statements that the program may have beside the others, without the semicolon.
 	More []string
 }
@@ -72,7 +74,7 @@ func (g *generator) line(format string, args ...any) {
 
 // program writes a body.
 func (g *generator) program() string {
-	if n := g.IntN(6); n < 2 {
+	if n := g.IntN(6); n < 2 && !g.Keeps {
 		g.b.WriteString([]string{"#variable_conflict use_column\n", "#variable_conflict use_variable\n"}[n])
 	}
 	i, s := "2", "'str'"
@@ -80,8 +82,16 @@ func (g *generator) program() string {
 		i, s = "given_i", "given_s"
 	}
 	g.b.WriteString("<<outer_block>>\nDECLARE\n i int := " + i + "; j int; k int := 1; n numeric := 1.25; s text := " + s + "; v varchar(5) := 'var'; b bool := true;\n" +
-		" sm small := 3; ch char(4) := 'c'; arr int[] := '{1,2,3}'; r record; p pair := (1, 'p'); rw t%ROWTYPE; md mood := 'happy'; ref refcursor := 'refc';\n" +
-		" cur SCROLL CURSOR (lo int) FOR SELECT * FROM t WHERE t.a >= lo ORDER BY 1, 2, 3;\nBEGIN\n SELECT 1 AS x, 'rec'::text AS y INTO r;\n")
+		" sm small := 3; ch char(4) := 'c'; arr int[] := '{1,2,3}'; r record; p pair := (1, 'p'); rw t%ROWTYPE; md mood := 'happy';\n")
+	if g.Keeps {
+		g.b.WriteString(" mine " + g.pick("int", "bigint", "smallint") + g.pick(" := given_i", " := given_i", "") + ";\n")
+	} else {
+		g.b.WriteString(" ref refcursor := 'refc'; cur SCROLL CURSOR (lo int) FOR SELECT * FROM t WHERE t.a >= lo ORDER BY 1, 2, 3;\n")
+	}
+	g.b.WriteString("BEGIN\n SELECT 1 AS x, 'rec'::text AS y INTO r;\n")
+	if g.Keeps && g.IntN(3) > 0 {
+		g.line("mine := given_i;")
+	}
 	if g.IntN(3) == 0 {
 		g.statements(8)
 	} else { // an error ends one statement only

@@ -1,5 +1,7 @@
 package progtest
 
+import "strings"
+
 // The expressions of a type. Some fail when they are evaluated.
 func (g *generator) int(d int) string {
 	if d <= 0 {
@@ -19,7 +21,7 @@ func (g *generator) int(d int) string {
 	case 5:
 		return "(" + g.num(d-1) + ")::int"
 	case 6:
-		return g.pick("array_length(arr, 1)", "cardinality(arr)", "noisy(3)", "abs(i)", "greatest(i, j, 2)", "(SELECT i)", "(SELECT a FROM t WHERE a = i)")
+		return g.pick("array_length(arr, 1)", "cardinality(arr)", g.keyed("noisy(3)", "abs(j)"), "abs(i)", "greatest(i, j, 2)", "(SELECT i)", g.keyed("(SELECT a FROM t WHERE a = i)", "(SELECT id FROM u WHERE id = KEY)"))
 	}
 	return g.int(0)
 }
@@ -28,7 +30,7 @@ func (g *generator) num(d int) string {
 	if d <= 0 {
 		return g.pick("n", "1.5", "0.005", "-2.50", "n", "rw.c", "1e3", "NULL::numeric")
 	}
-	return g.pick(g.num(d-1)+g.pick(" + ", " * ", " - ", " / ")+g.num(d-1), "round("+g.num(d-1)+", 1)", g.int(d-1)+" * 1.0", "(SELECT sum(c) FROM t)")
+	return g.pick(g.num(d-1)+g.pick(" + ", " * ", " - ", " / ")+g.num(d-1), "round("+g.num(d-1)+", 1)", g.int(d-1)+" * 1.0", g.keyed("(SELECT sum(c) FROM t)", "(SELECT sum(c) FROM t WHERE a = KEY)"))
 }
 
 func (g *generator) str(d int) string {
@@ -62,7 +64,7 @@ func (g *generator) bool(d int) string {
 	case 2:
 		return "(" + g.bool(d-1) + ")" + g.pick(" AND ", " OR ") + "(" + g.bool(d-1) + ")"
 	case 3:
-		return "EXISTS (SELECT FROM u WHERE id = " + g.int(0) + ")"
+		return "EXISTS (SELECT FROM u WHERE id = " + g.keyed(g.int(0), "KEY") + ")"
 	case 4:
 		return "i = ANY (arr)"
 	}
@@ -71,7 +73,22 @@ func (g *generator) bool(d int) string {
 
 // where is a condition on t. Now and then a name is a column and a variable.
 func (g *generator) where(d int) string {
+	if g.Keeps {
+		return g.keyed("", g.pick("a = KEY", "a = KEY", "t.a = KEY AND "+g.bool(0), "a = KEY AND c > "+g.num(0), "a IN (KEY)", "a = KEY AND t.b = "+g.str(0)))
+	}
 	return g.pick("a = "+g.int(d), "a <= "+g.int(0), "b = "+g.str(0), "c > "+g.num(0), "true", "t.a = i AND "+g.bool(0), "a IN (SELECT id FROM u WHERE v <> s)", "c IS NOT NULL", "k = a")
+}
+
+// keyed returns free, or in a program that keeps to a key the other text with the key for KEY. Now and then it is another value.
+func (g *generator) keyed(free, kept string) string {
+	if !g.Keeps {
+		return free
+	}
+	key := g.pick("given_i", "given_i", "given_i", "mine", "mine", "outer_block.mine", "f.given_i")
+	if g.IntN(400) == 0 {
+		key = g.pick("i", "k + 1", "given_i + 1")
+	}
+	return strings.ReplaceAll(kept, "KEY", key)
 }
 
 // value is an expression of any type.

@@ -23,7 +23,21 @@ func (g *generator) statement() {
 		return
 	}
 	deep := g.depth > 5
+	if g.Keeps && g.IntN(30) == 0 {
+		g.line("%s;", g.pick("mine := given_i", "mine := given_i", "mine := coalesce(given_i, NULL)", "mine := given_i::bigint"))
+		return
+	}
+	if g.Keeps && g.IntN(300) == 0 {
+		g.line("%s;", g.pick("mine := NULL", "given_i := given_i", "mine := i", "DELETE FROM t WHERE a IS NOT DISTINCT FROM given_i"))
+		return
+	}
 	switch k := g.IntN(34); {
+	case g.Keeps && (k == 27 || k == 29 || k == 33):
+		g.line("%s;", g.pick("GET DIAGNOSTICS j = ROW_COUNT", "s := SQLSTATE", "b := FOUND", "GET DIAGNOSTICS s = PG_CONTEXT"))
+	case g.Keeps && k == 28:
+		g.line("PERFORM %s;", g.pick(g.value(1), "* FROM t WHERE "+g.where(1), "helped(given_i, s)", "1 FROM t WHERE "+g.where(0)+" FOR UPDATE"))
+	case g.Keeps && k == 30 && g.Set:
+		g.line("%s", g.pick("RETURN NEXT i;", "RETURN NEXT "+g.value(1)+";", "RETURN QUERY SELECT a FROM t WHERE "+g.where(1)+" ORDER BY a;", "RETURN;"))
 	case k < 8:
 		g.assign()
 	case k < 11:
@@ -106,6 +120,10 @@ func (g *generator) assign() {
 }
 
 func (g *generator) sql() {
+	if g.Keeps {
+		g.line("%s;", g.pick(g.changes("v")...))
+		return
+	}
 	g.line("%s;", g.pick(append(g.changes("v"),
 		"INSERT INTO t SELECT rw.*", "SELECT 1", "TRUNCATE u",
 		"INSERT INTO t (a) SELECT x FROM generate_series(1, 2) x",
@@ -115,6 +133,21 @@ func (g *generator) sql() {
 
 // changes are statements that change tables. v is how the variable of that name is called.
 func (g *generator) changes(v string) []string {
+	if g.Keeps {
+		key := g.keyed("", "KEY")
+		return []string{
+			"INSERT INTO t VALUES (" + key + ", " + g.str(1) + ", " + g.num(0) + ")",
+			"INSERT INTO t (c, a) SELECT n, " + key,
+			"INSERT INTO u VALUES (" + key + ", " + g.str(0) + ")",
+			"INSERT INTO u VALUES (" + key + ", s) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+			"UPDATE t SET b = " + g.str(1) + ", c = " + g.num(1) + " WHERE " + g.where(1),
+			"DELETE FROM t WHERE " + g.where(1),
+			"UPDATE u SET v = s WHERE id = " + key,
+			"WITH gone AS (DELETE FROM u WHERE id = " + key + " RETURNING *) INSERT INTO t SELECT " + key + ", gone.v, n FROM gone",
+			"INSERT INTO t SELECT id, u.v, n FROM u WHERE id = " + key,
+			"j := helped(" + key + ", s)",
+		}
+	}
 	return []string{
 		"INSERT INTO t VALUES (" + g.int(1) + ", " + g.str(1) + ", " + g.num(0) + ")",
 		"INSERT INTO u VALUES (" + g.int(0) + ", " + g.str(0) + ")",
@@ -128,6 +161,16 @@ func (g *generator) changes(v string) []string {
 
 func (g *generator) into() {
 	strict := g.pick("", "", "", "STRICT ")
+	if g.Keeps {
+		g.line("%s;", g.pick(
+			"SELECT a, b INTO "+strict+"i, s FROM t WHERE "+g.where(1)+" ORDER BY a, t.b, c",
+			"SELECT a AS x, t.b AS y INTO "+strict+"r FROM t WHERE "+g.where(1)+" ORDER BY a, t.b, c",
+			"SELECT * INTO "+strict+"rw FROM t WHERE "+g.where(0)+" ORDER BY a, t.b, c",
+			"SELECT max(a) INTO n FROM t WHERE "+g.where(1), "SELECT ref.name INTO s FROM ref WHERE ref.id = j",
+			"SELECT t.b, ref.name INTO s, v FROM t JOIN ref ON ref.id = t.a WHERE "+g.where(0)+" ORDER BY t.b, c LIMIT 1",
+			g.keyed("", "DELETE FROM u WHERE id = KEY RETURNING * INTO r"), g.keyed("", "SELECT sum(c), max(u.v) INTO n, s FROM t JOIN u ON u.id = a WHERE a = KEY")))
+		return
+	}
 	g.line("%s;", g.pick(
 		"SELECT a, b INTO "+strict+"i, s FROM t WHERE "+g.where(1)+" ORDER BY a, b, c",
 		"SELECT a AS x, b AS y INTO "+strict+"r FROM t WHERE "+g.where(1)+" ORDER BY a, b, c",
@@ -166,11 +209,15 @@ func (g *generator) loop() {
 	label := fmt.Sprintf("l%d", g.fresh)
 	g.line("<<%s>>", label)
 	g.loops = append(g.loops, label)
-	switch g.IntN(8) {
+	kind := g.IntN(8)
+	if g.Keeps {
+		kind = []int{0, 2, 2, 3, 5, 7}[g.IntN(6)]
+	}
+	switch kind {
 	case 0, 1:
 		g.line("FOR %s IN %s LOOP", g.pick("i", "q"), g.pick("1..3", "REVERSE 3..1", "1..6 BY 2", "0.."+"least("+g.int(0)+", 2)", "1..NULL", "(j)..j + 1"))
 	case 2, 3:
-		g.line("FOR %s IN SELECT a AS x, b AS y FROM t WHERE %s ORDER BY a, b, c LOOP", g.pick("r", "r", "i, s", "p"), g.where(1))
+		g.line("FOR %s IN SELECT a AS x, %s AS y FROM t WHERE %s ORDER BY a, %s, c LOOP", g.pick("r", "r", "i, s", "p"), g.keyed("b", "t.b"), g.where(1), g.keyed("b", "t.b"))
 	case 4:
 		g.line("FOR rw IN EXECUTE 'SELECT * FROM t WHERE a < $1 ORDER BY a, b, c' USING %s LOOP", g.int(0))
 	case 5:
@@ -191,7 +238,7 @@ func (g *generator) loop() {
 func (g *generator) block() {
 	if g.IntN(2) == 0 {
 		g.line("DECLARE")
-		g.line(" %s := %s;", g.pick("i int", "k bigint", "s varchar(4)", "n numeric(4,1)", "j CONSTANT int", "b bool NOT NULL", "ch char(3)", "md mood", "k t.a%TYPE", "sm i%TYPE"), g.value(1))
+		g.line(" %s := %s;", g.pick("i int", g.keyed("k bigint", "mine bigint"), "s varchar(4)", "n numeric(4,1)", "j CONSTANT int", "b bool NOT NULL", "ch char(3)", "md mood", "k t.a%TYPE", "sm i%TYPE"), g.value(1))
 	}
 	g.line("BEGIN")
 	g.statements(3)
