@@ -54,13 +54,13 @@ func (ps *portals) onBind(length int) error {
 	ps.s.route.outset.afresh()
 	var old *shadow
 	if routed {
-		old = ps.shadowOf(portal)
+		old = shadowOf(ps, portal)
 		ps.s.pipe.holdFrame()
 		done, err := ps.routeBind(portal, name, &rest)
 		ps.s.pipe.leaveFrame()
 		switch {
 		case old != nil && ps.s.pipe.isSkipping():
-			ps.restore(old)
+			old.restore(ps)
 		case done:
 			ps.controls.keep(ps.s, portal)
 		}
@@ -83,7 +83,7 @@ func (ps *portals) onBind(length int) error {
 			ps.s.client.Consume(need)
 			err = ps.s.lost.refuseBoundRead(err)
 			if old != nil {
-				ps.restore(old)
+				old.restore(ps)
 			}
 			return err
 		}
@@ -94,7 +94,7 @@ func (ps *portals) onBind(length int) error {
 	}
 	tail := length + 1 - need
 	sent, err := ps.sendBind(portal, name, rest, tail)
-	ps.noteWaiting(portal)
+	ps.stays.noteWaiting(portal)
 	if routed {
 		ps.controls.keep(ps.s, portal)
 	}
@@ -102,7 +102,7 @@ func (ps *portals) onBind(length int) error {
 	case old != nil && sent:
 		ps.s.pipe.ops.shadowLast(old)
 	case old != nil:
-		ps.restore(old)
+		old.restore(ps)
 	}
 	ps.s.client.Consume(need)
 	switch {

@@ -161,8 +161,8 @@ func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bo
 // be executed, or if the BEGIN names modes.
 func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if ps.s.held.conn != nil {
-		if (ps.s.implicit.isPiped() || ps.waits()) && (ps.s.pipe.isUnsynced() || !ps.s.pipe.ops.empty()) {
-			if ps.waits() || joinable(pl.text) != nil {
+		if (ps.s.implicit.isPiped() || ps.stays.waits()) && (ps.s.pipe.isUnsynced() || !ps.s.pipe.ops.empty()) {
+			if ps.stays.waits() || joinable(pl.text) != nil {
 				ps.controls.ends()
 				return false, nil
 			}

@@ -13,7 +13,7 @@ type control struct {
 	at    stance
 	// commits: the portal ends a transaction with a COMMIT. plain: it begins one, and names no modes.
 	commits, plain bool
-	// born is how many commands for all participants the block had: see portals.born.
+	// born is how many commands for all participants the block had: see stays.born.
 	born int
 	// ending: the outcome must be known before later messages are sent.
 	ending bool
@@ -66,7 +66,7 @@ func stanceFor(s *Session, f *parser.Facts) stance {
 			at.joined++
 		}
 	case opensBlock(f):
-		at.piped, at.begun = s.implicit.isPiped(), s.portals.waits() || s.held.conn != nil && s.pipe.isUnsynced()
+		at.piped, at.begun = s.implicit.isPiped(), s.portals.stays.waits() || s.held.conn != nil && s.pipe.isUnsynced()
 	default:
 		at.piped, at.conn = s.implicit.isPiped(), s.held.conn
 	}

@@ -265,7 +265,7 @@ func (s *Session) execute(body []byte) error {
 	if s.held.translate != nil {
 		o.rows = s.portals.rows[string(name)]
 	}
-	s.portals.noteExecuted(name, &o.run)
+	s.portals.stays.noteExecuted(name, &o.run)
 	s.pipe.ops.push(o)
 	if f := o.run.facts; endsTx(f) || f != nil && f.Effects&parser.DiscardAll != 0 {
 		s.portals.forgetAll()

@@ -133,11 +133,11 @@ func TestForgetPortals(t *testing.T) {
 	ps := &newSession(nil, nil, nil, "", "").portals
 	ps.local = map[string]*localPortal{"": {}, "a": {}}
 	ps.gathered = map[string]gatheredCursor{"b": {}, "held": {hold: true}}
-	ps.lane, ps.unexecuted = new(pool.Lane), true
+	ps.lane, ps.stays.unexecuted = new(pool.Lane), true
 	if ps.closeUnnamed(); ps.lane != nil || len(ps.local) != 1 {
 		t.Errorf("after a simple query %d local portals are left", len(ps.local))
 	}
-	if ps.forgetAll(); ps.unexecuted || len(ps.local) != 0 || len(ps.gathered) != 1 {
+	if ps.forgetAll(); ps.stays.unexecuted || len(ps.local) != 0 || len(ps.gathered) != 1 {
 		t.Errorf("after the transaction %d local and %d gathered portals are left", len(ps.local), len(ps.gathered))
 	}
 	for _, name := range [][]byte{nil, []byte("p")} {

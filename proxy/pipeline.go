@@ -60,7 +60,7 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 // backend at hand, or bound a portal in it that waits to be executed, so that the next Sync
 // or simple query would commit that transaction.
 func (im *implicit) pipedHere() bool {
-	return (im.isPiped() || im.s.portals.waits()) && im.s.pipe.isUnsynced() && !im.s.tx.isOpen() && im.s.held.conn.Status() == wire.TxIdle
+	return (im.isPiped() || im.s.portals.stays.waits()) && im.s.pipe.isUnsynced() && !im.s.tx.isOpen() && im.s.held.conn.Status() == wire.TxIdle
 }
 
 // widen turns the transaction that the backend at hand is in, without a BEGIN, into a block

@@ -70,7 +70,7 @@ func (ps *portals) putLocal(portal []byte, lp *localPortal) {
 		ps.local = map[string]*localPortal{}
 	}
 	ps.local[string(portal)] = lp
-	ps.noteBorn(portal)
+	ps.stays.noteBorn(portal)
 	if len(portal) == 0 {
 		ps.lane = nil
 	}
@@ -82,7 +82,7 @@ func (ps *portals) isBound(portal []byte, lane *pool.Lane) error {
 	if len(portal) == 0 {
 		return nil
 	}
-	if there := ps.lanes[string(portal)]; ps.localOf(portal) != nil || there != nil && there != lane && !ps.isGone(portal) {
+	if there := ps.lanes[string(portal)]; ps.localOf(portal) != nil || there != nil && there != lane && !ps.stays.isGone(portal) {
 		return pgerr.New(pgerr.DuplicateCursor, "cursor \"%s\" already exists", portal)
 	}
 	return nil
@@ -170,7 +170,7 @@ func (ps *portals) notePortal(portal []byte, lane *pool.Lane) {
 		ps.lane = lane
 		return
 	}
-	ps.noteBorn(portal)
+	ps.stays.noteBorn(portal)
 	if ps.lanes == nil {
 		ps.lanes = map[string]*pool.Lane{}
 	}
@@ -374,6 +374,10 @@ func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 		return true, nil
 	}
 	err = ps.usePortalOrRefuse(name)
-	ps.forgetNamed(name)
+	delete(ps.lanes, string(name))
+	delete(ps.columns, string(name))
+	delete(ps.fetches, string(name))
+	delete(ps.rows, string(name))
+	delete(ps.stays.waiting, string(name))
 	return ps.s.pipe.isSkipping(), err
 }

@@ -65,7 +65,10 @@ func (pr *programs) apart(run func() (failed, err error)) (failed, err error) {
 	unnamed := s.portals.local[""]
 	defer func() {
 		if s.account.unnamed != nil { // a portal of the program's
-			s.portals.comeBack(unnamed)
+			s.portals.closeUnnamed()
+			if s.portals.stays.unexecuted = false; unnamed != nil {
+				s.portals.putLocal(nil, unnamed) // the client's portal is still there if weft executes it
+			}
 		}
 		s.script.comeBack(before.script)
 		s.implicit.comeBack(before.implicit)

@@ -111,7 +111,7 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 		p.s.prepared.restoreUnnamed(o.prev)
 	}
 	if o.shadow != nil {
-		p.s.portals.restore(o.shadow)
+		o.shadow.restore(&p.s.portals)
 	}
 	switch {
 	case o.begins:

@@ -75,6 +75,7 @@ func newSession(srv *Server, client *wire.Stream, startup *wire.Packet, user, da
 	s := &Session{srv: srv, client: client, login: login{user: user, startup: startup, started: time.Now()}}
 	s.out.s, s.prepared.s, s.portals.s, s.record.s, s.drawn.s, s.account.s, s.reach.s = s, s, s, s, s, s, s
 	s.held.s, s.held.away.s, s.pipe.s, s.implicit.s, s.tx.s, s.commit.s, s.lost.s, s.lost.retry.s = s, s, s, s, s, s, s, s
+	s.portals.stays.tx = &s.tx
 	s.route.s, s.route.touch.s, s.route.outset.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s, s, s
 	s.copy.s, s.gather.explain.s, s.every.s, s.util.s, s.util.programs.s = s, s, s, s, s
 	s.reach.cancelled = make(chan struct{}, 1)

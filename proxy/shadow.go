@@ -23,14 +23,14 @@ type shadow struct {
 }
 
 // shadowOf returns what is known of a portal, nil if there is nothing that could be needed again.
-func (ps *portals) shadowOf(portal []byte) *shadow {
-	if len(portal) == 0 || len(ps.s.tx.replay) == 0 || ps.lanes[string(portal)] == nil || ps.isGone(portal) {
+func shadowOf(ps *portals, portal []byte) *shadow {
+	if len(portal) == 0 || len(ps.s.tx.replay) == 0 || ps.lanes[string(portal)] == nil || ps.stays.isGone(portal) {
 		return nil
 	}
 	name := string(portal)
 	sh := &shadow{
 		name: name, lane: ps.lanes[name], portal: ps.s.account.portals[name], control: ps.controls.named[name], everywhere: ps.wide.everywhere[name],
-		fetches: ps.fetches[name], columns: ps.columns[name], rows: ps.rows[name], born: ps.born[name],
+		fetches: ps.fetches[name], columns: ps.columns[name], rows: ps.rows[name], born: ps.stays.born[name],
 	}
 	if all, ok := ps.wide.forAll[name]; ok {
 		sh.forAll = &all
@@ -42,8 +42,8 @@ func (ps *portals) shadowOf(portal []byte) *shadow {
 }
 
 // restore notes that a portal is as it was: the Bind under its name has been refused.
-func (ps *portals) restore(sh *shadow) {
-	ps.forgetNamed([]byte(sh.name))
+func (sh *shadow) restore(ps *portals) {
+	delete(ps.stays.waiting, sh.name)
 	ps.lanes[sh.name] = sh.lane
 	putBack(ps.s.account.portals, sh.name, sh.portal, sh.portal != nil)
 	putBack(ps.controls.named, sh.name, sh.control, sh.control.facts != nil || sh.control.ending)
@@ -58,7 +58,7 @@ func (ps *portals) restore(sh *shadow) {
 		ps.gathered[sh.name] = *sh.gathered
 	}
 	putBack(ps.rows, sh.name, sh.rows, sh.rows != nil)
-	putBack(ps.born, sh.name, sh.born, sh.born > 0)
+	putBack(ps.stays.born, sh.name, sh.born, sh.born > 0)
 }
 
 // putBack makes a map say of a name what it has said before.

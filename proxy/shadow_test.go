@@ -37,7 +37,7 @@ func TestShadow(t *testing.T) {
 	s := newSession(nil, nil, nil, "", "")
 	ps, p, lane := &s.portals, []byte("p"), &pool.Lane{}
 	ps.notePortal(p, lane)
-	if ps.shadowOf(p) != nil {
+	if shadowOf(ps, p) != nil {
 		t.Error("a shadow without a savepoint: no portal outlives a refused Bind")
 	}
 	s.tx.replay = []string{"savepoint a"}
@@ -45,7 +45,7 @@ func TestShadow(t *testing.T) {
 	s.account.portals = map[string]*namedPortal{"p": {facts: facts}}
 	ps.wide.noteForAll(p, "savepoint s", facts)
 	ps.noteGathered("p", gatheredCursor{known: &plan.Description{}})
-	old := ps.shadowOf(p)
+	old := shadowOf(ps, p)
 	if old == nil {
 		t.Fatal("no shadow")
 	}
@@ -53,20 +53,20 @@ func TestShadow(t *testing.T) {
 	ps.controls.named = map[string]control{"p": {ending: true}}
 	ps.wide.noteEverywhere(p, &spread{})
 	ps.notePortal(p, &pool.Lane{})
-	ps.restore(old)
+	old.restore(ps)
 	_, gathered := ps.gathered["p"]
 	all, ok := ps.wide.takeForAll(p)
 	if ps.lanes["p"] != lane || s.account.portals["p"].facts != facts || ps.controls.named["p"].ending || ps.wide.everywhere["p"] != nil || !gathered || !ok || all.text != "savepoint s" {
 		t.Errorf("the portal is not as it was: %+v", ps)
 	}
-	if s.tx.replay = append(s.tx.replay, "rollback to a"); ps.isGone(p) {
+	if s.tx.replay = append(s.tx.replay, "rollback to a"); ps.stays.isGone(p) {
 		t.Error("a ROLLBACK TO takes away a portal that was bound before the savepoint")
 	}
 }
 
 // TestWaits: a portal waits until it is executed to its end.
 func TestWaits(t *testing.T) {
-	var ps portals
+	var ps stays
 	all, some := &run{facts: &parser.Facts{Reads: true}}, &run{facts: &parser.Facts{Reads: true}, limit: 1}
 	ps.noteWaiting(nil)
 	ps.noteWaiting([]byte("p"))
