@@ -27,7 +27,13 @@ type Derived struct {
 // same values unique. The expression reads stored trees, and so takes no lock. Lengths of types and places in the statement do not count.
 const IndexShape = `pg_catalog.md5(pg_catalog.concat_ws('/', i.indrelid, pg_catalog.array_to_string((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' '))[1:i.indnkeyatts], ' '),
   pg_catalog.regexp_replace(pg_catalog.concat_ws('/', i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text), ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'),
-  CASE WHEN ` + citextIndex + ` THEN 'citext' END))`
+  CASE WHEN ` + citextIndex + ` THEN 'citext' END, CASE WHEN ` + nullsIndex + ` THEN 'nulls' END))`
+
+// nullsIndex is the SQL condition that for index i of pg_index NULL is equal to NULL (NULLS NOT DISTINCT).
+const nullsIndex = `coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false)`
+
+// nullsTypes are the OIDs of types whose values a lookup can tell from NULL: equal values get equal texts. See weft.lookup_derive.
+const nullsTypes = `16, 20, 21, 23, 25, 1042, 1043, 1082, 1114, 1184, 1700, 2950`
 
 // citextIndex is the SQL condition that index i of pg_index has keys of the type citext, whose equal values need not have equal texts.
 const citextIndex = `EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.string_to_array(i.indclass::pg_catalog.text, ' ')::pg_catalog.oid[]) u
@@ -76,7 +82,7 @@ const IndexCause = `coalesce(
 
 // derivedQuery returns the unique indexes that have more than whole columns. PostgreSQL takes a lock on the table to write the items out.
 const derivedQuery = busy + `SELECT 'n', i.indexrelid, i.indrelid,
- (SELECT pg_catalog.string_agg(CASE WHEN b.typname = 'citext' AND ` + citextIndex + ` THEN 25 ELSE b.oid END::pg_catalog.text, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+ (SELECT pg_catalog.string_agg(CASE WHEN b.typname = 'citext' AND ` + citextIndex + ` OR ` + nullsIndex + ` AND b.oid IN (` + nullsTypes + `) THEN 25 ELSE b.oid END::pg_catalog.text, ',' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
   JOIN pg_catalog.pg_type t ON t.oid = a.atttypid JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END WHERE a.attrelid = i.indexrelid AND a.attnum <= i.indnkeyatts),
  CASE WHEN i.indrelid NOT IN (SELECT b.oid FROM busy b) THEN pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.pg_get_indexdef(i.indexrelid, n, true)
   FROM pg_catalog.generate_series(1, i.indnkeyatts::integer) n), pg_catalog.chr(1)) END,
@@ -84,8 +90,8 @@ const derivedQuery = busy + `SELECT 'n', i.indexrelid, i.indrelid,
  EXISTS (SELECT FROM pg_catalog.pg_inherits h WHERE h.inhrelid = i.indexrelid)
 FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive AND i.indisunique AND NOT i.indisexclusion AND ` + derived
 
-// derived is the SQL condition that unique index i of pg_index has more than whole columns that are equal if their texts are.
-const derived = `(i.indexprs IS NOT NULL OR NOT ` + WholeIndex + ` OR ` + citextIndex + `)`
+// derived is the SQL condition that unique index i of pg_index has more than whole columns that are equal if their texts are, and different if they are NULL.
+const derived = `(i.indexprs IS NOT NULL OR NOT ` + WholeIndex + ` OR ` + citextIndex + ` OR ` + nullsIndex + `)`
 
 // derivedIndex completes a unique index.
 func (l *loader) derivedIndex(r []string) error {

@@ -17,7 +17,7 @@ const WholeIndex = `(i.indpred IS NULL OR i.indpred::pg_catalog.text ~ '^([{]BOO
 // LookupIndex is the SQL condition that lookup k makes index i unique over all shards.
 // A lookup without columns is derived from an index, and stands for the indexes with the shape of that index.
 const LookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate AND CASE WHEN pg_catalog.cardinality(k.columns) > 0
-  THEN ` + WholeIndex + ` AND i.indexprs IS NULL
+  THEN ` + WholeIndex + ` AND i.indexprs IS NULL AND NOT ` + nullsIndex + `
     AND i.indnkeyatts = pg_catalog.cardinality(k.columns) AND k.columns OPERATOR(pg_catalog.<@) (pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts]
   ELSE pg_catalog.to_jsonb(k) ->> 'shape' = ` + IndexShape + ` END`
 

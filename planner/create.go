@@ -180,12 +180,10 @@ func indexed(n *pg.IndexStmt) uniqueKey {
 			k.beyond = "an operator class of its own"
 		}
 	}
-	k.derived = slices.Contains(k.columns, "") || !catalog.WholePredicate(n.WhereClause, k.columns)
+	k.derived = slices.Contains(k.columns, "") || n.NullsNotDistinct || !catalog.WholePredicate(n.WhereClause, k.columns)
 	switch {
 	case k.derived && n.Concurrent:
-		k.beyond = "expressions or a part of the rows with CONCURRENTLY: leave it out"
-	case n.NullsNotDistinct:
-		k.beyond = "NULLS NOT DISTINCT"
+		k.beyond = "expressions, a part of the rows or NULLS NOT DISTINCT with CONCURRENTLY: leave it out"
 	case n.Relation != nil && !n.Relation.Inh:
 		k.beyond = "ONLY"
 	}
@@ -441,7 +439,7 @@ func (df definitions) constraint(rel *catalog.Relation, t *table, c *pg.Constrai
 		case c.Deferrable:
 			k.beyond = "deferrable constraints"
 		case c.NullsNotDistinct:
-			k.beyond = "NULLS NOT DISTINCT"
+			k.derived = true
 		case c.Indexname != "":
 			return
 		}

@@ -400,7 +400,10 @@ func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
 // keepsConstraint reports whether a lookup keeps a constraint. One lookup keeps all that are on the same columns.
 func keepsConstraint(rel *catalog.Relation, k *catalog.Lookup, constraint string) bool {
 	return constraint == k.Index || slices.ContainsFunc(rel.Unique, func(u catalog.Unique) bool {
-		return u.Name == constraint && !u.Partial && !u.Exclusion && sameNames(u.Columns, k.Columns)
+		if k.Shape != "" {
+			return u.Name == constraint && u.Derived != nil && u.Derived.Shape == k.Shape
+		}
+		return u.Name == constraint && !u.Partial && !u.Exclusion && u.Derived == nil && sameNames(u.Columns, k.Columns)
 	})
 }
 

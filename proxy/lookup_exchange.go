@@ -110,6 +110,9 @@ func violated(rel *catalog.Relation, l *catalog.Lookup, value string) error {
 		if err != nil {
 			return err
 		}
+		if len(b) == 1 && b[0] == 1 { // see weft.lookup_derive
+			b = []byte("null")
+		}
 		texts = append(texts, strings.ToValidUTF8(string(b), "?"))
 	}
 	name := l.Index

@@ -316,8 +316,6 @@ func (j *judgement) notLookedUp(rel *catalog.Relation, u *catalog.Unique) string
 		return "those of a part of the table (WHERE)"
 	case u.Deferrable:
 		return "of a deferrable constraint"
-	case u.NullsNotDistinct:
-		return "with NULLS NOT DISTINCT"
 	}
 	for _, name := range u.Columns {
 		switch c := rel.Column(name); {

@@ -20,7 +20,7 @@ CREATE TABLE plain (id bigint PRIMARY KEY, b bool, f float8, m mood, j jsonb, nd
 CREATE TABLE nokey (a bigint, b bigint);
 CREATE TABLE late (id bigint PRIMARY KEY DEFERRABLE, x bigint); CREATE TABLE half (id bigint, x bigint);
 CREATE FUNCTION fold(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)'; CREATE UNIQUE INDEX ON half (id) WHERE fold(x::text) <> '';
-CREATE TABLE nulls (id bigint UNIQUE NULLS NOT DISTINCT, x bigint); CREATE TABLE odd (f float8 UNIQUE, x bigint);
+CREATE TABLE nulls (id inet UNIQUE NULLS NOT DISTINCT, x bigint); CREATE TABLE odd (f float8 UNIQUE, x bigint);
 CREATE VIEW view1 AS SELECT * FROM plain; CREATE MATERIALIZED VIEW mat AS SELECT 1 AS a; CREATE SEQUENCE seq;
 CREATE TABLE parts (a bigint) PARTITION BY LIST (a); CREATE TABLE part1 PARTITION OF parts DEFAULT;
 CREATE TABLE inh (a bigint); CREATE TABLE inh2 () INHERITS (inh);

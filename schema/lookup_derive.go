@@ -55,8 +55,6 @@ func notDerived(rel *catalog.Relation, u *catalog.Unique) string {
 	switch {
 	case u.Deferrable:
 		return "a deferrable constraint"
-	case u.NullsNotDistinct:
-		return "NULLS NOT DISTINCT"
 	case u.Derived.Cause != "":
 		return u.Derived.Cause
 	}

@@ -321,7 +321,7 @@ func (l *lookupSpec) duplicated(values []string) error {
 		name = l.name
 	}
 	e := pgerr.New(pgerr.UniqueViolation, "could not create unique index %q", name).
-		WithDetail("Key (%s)=(%s) is duplicated.", l.key(), strings.Join(values, ", "))
+		WithDetail("Key (%s)=(%s) is duplicated.", l.key(), strings.ReplaceAll(strings.Join(values, ", "), "\x01", "null")) // see weft.lookup_derive
 	e.Schema, e.Table, e.Constraint = l.table.Schema, l.table.Name, name
 	return e
 }

@@ -71,7 +71,7 @@ func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database stri
 		}
 		if spec.index == "" {
 			return nil, refuse(pgerr.FeatureNotSupported, "no lookup can keep (%s) of sharded table %q unique over all shards", spec.list(), req.name()).
-				WithHint("A lookup keeps an index unique, but not a deferrable constraint, and not NULLS NOT DISTINCT.")
+				WithHint("A lookup keeps an index unique, but not a deferrable constraint.")
 		}
 		for base, i := spec.name, 2; taken[spec.name]; i++ {
 			spec.name = fmt.Sprintf("%s_%d", base, i)

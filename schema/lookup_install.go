@@ -16,7 +16,7 @@ var lookupObjects = []string{sqlFile("prove"), sqlFile("lookup_notes"), sqlFile(
 // layout, adds one: a proxy that finds a lower number on a shard replaces what is there, and a proxy
 // that finds a higher number leaves it alone. So proxies of different versions never undo each
 // other's work.
-const lookupVersion = 8
+const lookupVersion = 9
 
 // InstallLookups makes what a shard needs for lookups.
 func InstallLookups(ctx context.Context, shards Shards, shard, database, user string) error {

@@ -38,7 +38,7 @@ func TestUniqueHints(t *testing.T) {
 	}
 	c.Must(t, "create table notes (id int primary key, code text, data jsonb)")
 	c.Must(t, "select weft.shard_table('notes', 'id')")
-	mend("create unique index concurrently on notes (upper(code), (data ->> 'ref')) where code <> ''", "expressions or a part of the rows with CONCURRENTLY")
+	mend("create unique index concurrently on notes (upper(code), (data ->> 'ref')) where code <> ''", "expressions, a part of the rows or NULLS NOT DISTINCT with CONCURRENTLY: leave it out")
 	c.Must(t, "create table accounts (id int primary key, home inet unique)")
 	if a := c.Ask(pair.Simple, "select weft.shard_table('accounts', 'id')", nil, nil); a.Code != "0A000" || !strings.Contains(a.Message, "those of column home, whose type inet cannot be looked up") {
 		t.Errorf("a type that has no lookup: %s %s", a.Code, a.Message)

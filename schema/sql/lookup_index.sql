@@ -10,7 +10,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
     ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'),
   CASE WHEN EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.string_to_array(i.indclass::pg_catalog.text, ' ')::pg_catalog.oid[]) u
   JOIN pg_catalog.pg_opclass c ON c.oid = u AND u >= 16384 JOIN pg_catalog.pg_type t ON t.oid = c.opcintype AND t.typname = 'citext'
-  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e') THEN 'citext' END))
+  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e') THEN 'citext' END,
+  CASE WHEN coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false) THEN 'nulls' END))
   FROM pg_index i WHERE i.indexrelid = index
 $f$;
 
@@ -83,6 +84,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
   AND NOT EXISTS (SELECT FROM pg_catalog.regexp_matches(i.indpred::pg_catalog.text, ':varattno ([0-9]+)', 'g') m
     WHERE m[1]::pg_catalog.int2 <> ALL ((pg_catalog.string_to_array(i.indkey::pg_catalog.text,
       ' ')::pg_catalog.int2[])[1:i.indnkeyatts]))) AND i.indexprs IS NULL
+    AND NOT coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false)
     AND i.indnkeyatts = pg_catalog.cardinality(k.columns) AND k.columns OPERATOR(pg_catalog.<@)
       (pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts]
   ELSE pg_catalog.to_jsonb(k) ->> 'shape' = pg_catalog.md5(pg_catalog.concat_ws('/', i.indrelid,
@@ -91,11 +93,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $f$
     ' :(location|[a-z]*typmod) -?[0-9]+', '', 'g'),
   CASE WHEN EXISTS (SELECT FROM pg_catalog.unnest(pg_catalog.string_to_array(i.indclass::pg_catalog.text, ' ')::pg_catalog.oid[]) u
   JOIN pg_catalog.pg_opclass c ON c.oid = u AND u >= 16384 JOIN pg_catalog.pg_type t ON t.oid = c.opcintype AND t.typname = 'citext'
-  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e') THEN 'citext' END)) END
+  JOIN pg_catalog.pg_depend e ON e.classid = 1247 AND e.objid = t.oid AND e.deptype = 'e') THEN 'citext' END,
+  CASE WHEN coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false) THEN 'nulls' END)) END
 $f$;
 
 -- weft.lookup_derive reads, for a lookup that is derived from an index, the items and the predicate again: names of
--- columns, types and functions may have changed. Values of citext are equal if they are so in lower case, by the
+-- columns, types and functions may have changed. Where NULL is equal to NULL (NULLS NOT DISTINCT),
+-- the entries have texts, and chr(1) for NULL, which is doubled in values; texts that are the same for equal values under all settings. Values of citext are equal if they are so in lower case, by the
 -- collation of the database. It refuses an index that no lookup can take over.
 CREATE OR REPLACE FUNCTION weft.lookup_derive(which name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
@@ -116,10 +120,16 @@ BEGIN
       HINT = format('A lookup keeps an index unique over all shards, but not %s.', cause);
   END IF;
   UPDATE weft.lookup SET
-    items = ARRAY(SELECT CASE WHEN 'citext' IN (t.typname, b.typname) AND l.types[n] = 'text'
-        THEN format('lower((%s)::text COLLATE "default")', pg_get_indexdef(source, n, false)) ELSE pg_get_indexdef(source, n, false) END
-      FROM generate_subscripts(l.types, 1) n JOIN pg_attribute a ON a.attrelid = source AND a.attnum = n
-      JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype ORDER BY n),
+    items = ARRAY(SELECT CASE WHEN NOT x.nulls THEN x.item ELSE format('COALESCE(replace((%s)::text, chr(1), chr(1) || chr(1)), chr(1))',
+          CASE WHEN x.typ IN ('date', 'timestamp', 'timestamptz') THEN format('EXTRACT(epoch FROM %s)', x.item)
+            WHEN x.typ = 'numeric' THEN format('trim_scale(%s)', x.item) ELSE x.item END) END
+      FROM (SELECT n, coalesce(b.typname, t.typname) AS typ,
+          (SELECT coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false) FROM pg_index i
+            WHERE i.indexrelid = source) AS nulls,
+          CASE WHEN 'citext' IN (t.typname, b.typname) AND l.types[n] = 'text'
+            THEN format('lower((%s)::text COLLATE "default")', pg_get_indexdef(source, n, false)) ELSE pg_get_indexdef(source, n, false) END AS item
+        FROM generate_subscripts(l.types, 1) n JOIN pg_attribute a ON a.attrelid = source AND a.attnum = n
+        JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype) x ORDER BY x.n),
     shown = ARRAY(SELECT pg_get_indexdef(source, n, true) FROM generate_subscripts(l.types, 1) n ORDER BY n),
     condition = (SELECT coalesce(pg_get_expr(i.indpred, i.indrelid), '') FROM pg_index i WHERE i.indexrelid = source),
     used = weft.lookup_used(l)
