@@ -99,8 +99,9 @@ $f$;
 
 -- weft.lookup_derive reads, for a lookup that is derived from an index, the items and the predicate again: names of
 -- columns, types and functions may have changed. Where NULL is equal to NULL (NULLS NOT DISTINCT),
--- the entries have texts, and chr(1) for NULL, which is doubled in values; texts that are the same for equal values under all settings. Values of citext are equal if they are so in lower case, by the
--- collation of the database. It refuses an index that no lookup can take over.
+-- the entries have texts, and chr(1) for NULL, which is doubled in values; texts that are the same for equal values
+-- under all settings. Values of citext are equal if they are so in lower case, by the collation of the database. It
+-- refuses an index that no lookup can take over.
 CREATE OR REPLACE FUNCTION weft.lookup_derive(which name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
@@ -120,14 +121,16 @@ BEGIN
       HINT = format('A lookup keeps an index unique over all shards, but not %s.', cause);
   END IF;
   UPDATE weft.lookup SET
-    items = ARRAY(SELECT CASE WHEN NOT x.nulls THEN x.item ELSE format('COALESCE(replace((%s)::text, chr(1), chr(1) || chr(1)), chr(1))',
+    items = ARRAY(SELECT CASE WHEN NOT x.nulls THEN x.item
+          ELSE format('COALESCE(replace((%s)::text, chr(1), chr(1) || chr(1)), chr(1))',
           CASE WHEN x.typ IN ('date', 'timestamp', 'timestamptz') THEN format('EXTRACT(epoch FROM %s)', x.item)
             WHEN x.typ = 'numeric' THEN format('trim_scale(%s)', x.item) ELSE x.item END) END
       FROM (SELECT n, coalesce(b.typname, t.typname) AS typ,
           (SELECT coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false) FROM pg_index i
             WHERE i.indexrelid = source) AS nulls,
           CASE WHEN 'citext' IN (t.typname, b.typname) AND l.types[n] = 'text'
-            THEN format('lower((%s)::text COLLATE "default")', pg_get_indexdef(source, n, false)) ELSE pg_get_indexdef(source, n, false) END AS item
+            THEN format('lower((%s)::text COLLATE "default")', pg_get_indexdef(source, n, false))
+            ELSE pg_get_indexdef(source, n, false) END AS item
         FROM generate_subscripts(l.types, 1) n JOIN pg_attribute a ON a.attrelid = source AND a.attnum = n
         JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype) x ORDER BY x.n),
     shown = ARRAY(SELECT pg_get_indexdef(source, n, true) FROM generate_subscripts(l.types, 1) n ORDER BY n),
