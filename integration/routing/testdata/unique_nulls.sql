@@ -43,7 +43,7 @@ insert into slots (id, room) values (108, E'\x01\x01');
 set datestyle = 'German';
 set timezone = 'America/New_York';
 insert into slots (id, org, room, login, day, n, at, flag) values (111, 50, null, 'z1', '2020-01-01', 1.5, '2020-01-01 10:00+00', true) on conflict (day, n, at, flag) where room is null do update set hits = 1 returning id;
-insert into slots (id, org, room, login, day, n, at, flag) values (112, 50, null, 'z2', '2020-01-01', 1.5, '2020-01-01 10:00+00', null) on conflict (day, n, at, flag) where room is null do update set hits = 2 returning id;
+insert into slots (id, org, room, login, day, n, at, flag) values (112, 51, null, 'z2', '2020-01-01', 1.5, '2020-01-01 10:00+00', null) on conflict (day, n, at, flag) where room is null do update set hits = 2 returning id;
 reset datestyle;
 reset timezone;
 insert into slots (id, org, room, login, flag) values (113, 60, null, 'z3', null) on conflict (day, n, at, flag) where room is null do update set hits = 3 returning id;
@@ -54,8 +54,8 @@ insert into slots (id, org, room) values ($1, $2, $3) on conflict (org, room) do
   -- int4:124 | int4:1 | text:NULL
 insert into slots (id, org, room, login) values (131, 70, 'a', null), (132, 71, 'b', null), (133, 72, 'c', 'log4') on conflict do nothing returning id;
 delete from slots where id = 106;
-insert into slots (id, hits) values (134, 5) on conflict on constraint slots_org_room_key do nothing returning id;
-insert into slots (id, hits) values (135, 5) on conflict on constraint slots_org_room_key do nothing returning id;
+insert into slots (id, day, hits) values (134, '2030-01-01', 5) on conflict on constraint slots_org_room_key do nothing returning id;
+insert into slots (id, day, hits) values (135, '2030-01-02', 5) on conflict on constraint slots_org_room_key do nothing returning id;
 select id, org, room, login, hits from slots order by id;
 
 # Made later.
