@@ -255,7 +255,8 @@ var inFailed = regexp.MustCompile(`( C=25P02 .*) R=\w+`)
 // any more. Commands that need a block are not warned about in one of weft's own. Which of
 // several keys is found to be taken first depends on where the rows that are inserted lie in
 // their table; and of two tables that a role may not use, INSERT … SELECT names the one that
-// it reads, as it has not come to the other.
+// it reads, as it has not come to the other. A command that must be alone is refused if another text was parsed after its
+// Bind, for which weft has opened a block.
 func excused(want, got string) bool {
 	wantLines, gotLines := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(wantLines), len(gotLines)) {
@@ -270,6 +271,7 @@ func excused(want, got string) bool {
 				strings.Contains(want, "must be called before any query") ||
 				failed && (strings.Contains(want+got, "C=34000") || strings.Contains(want, "C=08P01") && strings.Contains(got, "C=25P02")) ||
 				strings.HasPrefix(want, "NoticeResponse") && strings.Contains(want, "can only be used in transaction blocks") ||
+				strings.HasPrefix(want, "CommandComplete") && strings.Contains(got, "cannot run inside a transaction block") ||
 				strings.Contains(got, "C=34000")
 		}
 	}
