@@ -55,15 +55,7 @@ func (ps *portals) onBind(length int) error {
 	var old *shadow
 	if routed {
 		old = shadowOf(ps, portal)
-		ps.s.pipe.holdFrame()
-		done, err := ps.routeBind(portal, name, &rest)
-		ps.s.pipe.leaveFrame()
-		switch {
-		case old != nil && ps.s.pipe.isSkipping():
-			old.restore(ps)
-		case done:
-			ps.controls.keep(ps.s, portal)
-		}
+		done, err := bindRouted(ps, portal, name, &rest, old)
 		if done || err != nil || ps.s.pipe.isSkipping() {
 			ps.s.client.Consume(need)
 			if err != nil {
@@ -117,6 +109,20 @@ func (ps *portals) onBind(length int) error {
 		return err
 	}
 	return ps.stream(tail)
+}
+
+// bindRouted is routeBind, and keeps what is known of the portal afterwards: of old, if the Bind is skipped.
+func bindRouted(ps *portals, portal, name []byte, rest *[]byte, old *shadow) (done bool, err error) {
+	ps.s.pipe.holdFrame()
+	done, err = ps.routeBind(portal, name, rest)
+	ps.s.pipe.leaveFrame()
+	switch {
+	case old != nil && ps.s.pipe.isSkipping():
+		old.restore(ps)
+	case done:
+		ps.controls.keep(ps.s, portal)
+	}
+	return done, err
 }
 
 // sendBind adds a Bind to what goes to the backend, except the last tail bytes of its values. It

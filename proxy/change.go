@@ -63,35 +63,49 @@ type changed struct {
 	after int
 }
 
+// savepoints are those that are open at some place among the commands that all participants run, each with a mark of the caller's.
+type savepoints []struct {
+	name string
+	mark int
+}
+
+// follow carries out a command. A savepoint that it makes gets the mark; back is the mark of the one that it goes back to, if ok is true.
+func (sp *savepoints) follow(text string, mark int) (back int, ok bool) {
+	w := words(text)
+	if len(w) < 2 {
+		return 0, false
+	}
+	name, open := strings.Trim(w[len(w)-1], `"`), *sp
+	at := len(open) - 1
+	for at >= 0 && open[at].name != name {
+		at--
+	}
+	switch {
+	case w[0] == "savepoint":
+		*sp = append(open, struct {
+			name string
+			mark int
+		}{name, mark})
+	case at < 0:
+	case w[0] == "release":
+		*sp = open[:at]
+	case w[0] == "rollback":
+		*sp = open[:at+1]
+		return open[at].mark, true
+	}
+	return 0, false
+}
+
 // changesLeft returns the changes that no ROLLBACK TO has taken back.
 func (t *transaction) changesLeft(noted []changed) []*plan.Change {
-	type point struct {
-		name    string
-		changes int
-	}
 	var left []*plan.Change
-	var points []point
+	var points savepoints
 	for i, text := range append(slices.Clip(t.replay), "") {
 		for len(noted) > 0 && noted[0].after <= i {
 			left, noted = append(left, noted[0].Change), noted[1:]
 		}
-		w := words(text)
-		if len(w) < 2 {
-			continue
-		}
-		name := strings.Trim(w[len(w)-1], `"`)
-		at := len(points) - 1
-		for at >= 0 && points[at].name != name {
-			at--
-		}
-		switch {
-		case w[0] == "savepoint":
-			points = append(points, point{name, len(left)})
-		case at < 0:
-		case w[0] == "release":
-			points = points[:at]
-		case w[0] == "rollback":
-			left, points = left[:points[at].changes], points[:at+1]
+		if back, ok := points.follow(text, len(left)); ok {
+			left = left[:back]
 		}
 	}
 	return left
@@ -99,31 +113,10 @@ func (t *transaction) changesLeft(noted []changed) []*plan.Change {
 
 // undone reports whether a ROLLBACK TO has taken back what came into being behind the first n commands that all participants run.
 func (b *block) undone(n int) bool {
-	type point struct {
-		name string
-		at   int
-	}
-	var points []point
+	var points savepoints
 	for i, text := range b.replay {
-		w := words(text)
-		if len(w) < 2 {
-			continue
-		}
-		name := strings.Trim(w[len(w)-1], `"`)
-		at := len(points) - 1
-		for at >= 0 && points[at].name != name {
-			at--
-		}
-		switch {
-		case w[0] == "savepoint":
-			points = append(points, point{name, i})
-		case at < 0:
-		case w[0] == "release":
-			points = points[:at]
-		case w[0] == "rollback" && i >= n && points[at].at < n:
+		if back, ok := points.follow(text, i); ok && i >= n && back < n {
 			return true
-		case w[0] == "rollback":
-			points = points[:at+1]
 		}
 	}
 	return false
