@@ -173,7 +173,7 @@ func (j *Judge) server(address string) *server {
 // decide finds the state of the shard and the roles of its servers.
 func (j *Judge) decide(now time.Time) {
 	top := j.top()
-	state := j.stateWith(top)
+	state, led := j.stateWith(top), j.led
 	switch {
 	case state == Steady && len(top) == 1:
 		j.accept(top[0])
@@ -181,7 +181,7 @@ func (j *Judge) decide(now time.Time) {
 		// The generations before are over, whichever of the rivals remains.
 		j.known = Generation{System: j.known.System, Timeline: top[0].seen.Generation.Timeline}
 	}
-	if state != j.state || j.since.IsZero() {
+	if state != j.state || j.led.Above(led) || j.since.IsZero() {
 		j.state, j.since = state, now
 	}
 	for i := range j.servers {

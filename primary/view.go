@@ -50,7 +50,7 @@ func (r Role) String() string {
 // View is what is known of the servers of a shard. It is never changed.
 type View struct {
 	State State
-	// Since is when the state began.
+	// Since is when the state began. A steady state begins again with each generation.
 	Since time.Time
 	// Primary is the address of the server that is the primary, or was the last one. Empty: none is known.
 	Primary string
