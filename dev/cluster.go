@@ -7,11 +7,12 @@ import (
 
 	"weft/directory"
 	"weft/patroni"
+	"weft/primary"
 )
 
-// declare writes the cluster into the directory: a new one, or the ports of this
+// declare writes the cluster into the directory: a new one, whose durability is as given, or the ports of this
 // run into the one that is there.
-func declare(ctx context.Context, store directory.Store, st *state, shards []*shard) error {
+func declare(ctx context.Context, store directory.Store, st *state, shards []*shard, d primary.Durability) error {
 	_, err := store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		if old == nil {
 			list := make([]directory.Shard, len(shards))
@@ -26,7 +27,9 @@ func declare(ctx context.Context, store directory.Store, st *state, shards []*sh
 					list[i].Patroni = &patroni.Scope{Scope: s.name}
 				}
 			}
-			return directory.New(st.BucketCount, shards[0].name, list), nil
+			made := directory.New(st.BucketCount, shards[0].name, list)
+			made.Durability = d
+			return made, nil
 		}
 		next := old.Clone()
 		for _, s := range shards {
@@ -46,4 +49,15 @@ func declare(ctx context.Context, store directory.Store, st *state, shards []*sh
 		return fmt.Errorf("declare the cluster: %w", err)
 	}
 	return nil
+}
+
+// durability returns what is declared of commits in a new cluster: what its standbys make true.
+func durability(replicas int, async bool) primary.Durability {
+	switch {
+	case replicas == 0:
+		return primary.Undeclared
+	case async:
+		return primary.Asynchronous
+	}
+	return primary.Synchronous
 }

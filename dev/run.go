@@ -165,7 +165,7 @@ func (c *cluster) start(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	if err := declare(ctx, store, c.state, c.shards); err != nil {
+	if err := declare(ctx, store, c.state, c.shards, durability(c.state.Replicas, c.opts.Async)); err != nil {
 		return err
 	}
 	return c.startProxy(ctx, store, listener)
