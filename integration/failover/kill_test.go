@@ -53,6 +53,13 @@ func TestKills(t *testing.T) {
 	}
 	c := newCluster(t, more...)
 	t.Cleanup(c.keepLogs) // before the directory is removed
+	c.survive(t, *rounds, func(int) int { return rand.IntN(shards) }, lose, bar)
+}
+
+// survive loses the primary of a shard in each round, under two proxies and clients of many kinds, and fails if any client meets more than it may, or anything
+// acknowledged is lost.
+func (c *cluster) survive(t *testing.T, rounds int, choose func(round int) (shard int), lose func(c *cluster, shard int) time.Time, bar time.Duration) {
+	t.Helper()
 	proxies := []string{c.listen, c.secondProxy()}
 	c.openBank()
 	c.mustAsk("create table u (id bigserial primary key, who bigint)")
@@ -63,8 +70,8 @@ func TestKills(t *testing.T) {
 	stop := serveAll(t.Context(), customers)
 	defer stop()
 	s := newScore(t)
-	for round := range *rounds {
-		shard := rand.IntN(shards)
+	for round := range rounds {
+		shard := choose(round)
 		c.awaitStandby(shard)
 		for _, u := range customers {
 			u.take()
