@@ -15,14 +15,25 @@ import (
 type customer struct {
 	kind, proxy string
 	number      int
+	// shardOf has the shard of each account.
+	shardOf map[int64]int
 
 	mu      sync.Mutex
 	done    int
 	failed  []failure // of this round
 	longest time.Duration
-	ended   []time.Time // when things of this round were done, by a client that asks all shards
+	answers []answer // of this round
 	acked   []int64     // ids of rows, or numbers of transfers, that were acknowledged
 }
+
+// answer is that a shard, or all of them, has had a part in.
+type answer struct {
+	at    time.Time
+	shard int
+}
+
+// allShards stands for all shards in an answer.
+const allShards = -1
 
 // failure is an error that a client has met.
 type failure struct {
@@ -38,9 +49,9 @@ func (f failure) String() string { return f.at.Format("15:04:05.000") + " " + f.
 func (u *customer) reads() bool { return u.kind == "read" || u.kind == "sum" }
 
 // newCustomers returns clients of all kinds, in turns at the proxies.
-func newCustomers(proxies ...string) (all []*customer) {
+func newCustomers(shardOf map[int64]int, proxies ...string) (all []*customer) {
 	for i, kind := range []string{"insert", "insert", "drawn", "drawn", "read", "read", "sum", "transfer", "transfer", "transfer"} {
-		all = append(all, &customer{kind: kind, proxy: proxies[i%len(proxies)], number: i})
+		all = append(all, &customer{kind: kind, proxy: proxies[i%len(proxies)], number: i, shardOf: shardOf})
 	}
 	return all
 }
@@ -81,7 +92,7 @@ func (u *customer) serve(ctx context.Context, customers int) {
 	}
 }
 
-// act does one thing and returns the id of the row that it has added.
+// act does one thing and returns the id of the row that it has added or read.
 func (u *customer) act(c *pgx.Conn, i int64) (id int64, err error) {
 	ctx := context.Background()
 	switch u.kind {
@@ -93,7 +104,8 @@ func (u *customer) act(c *pgx.Conn, i int64) (id int64, err error) {
 		return id, err
 	case "read":
 		var n int
-		return 0, c.QueryRow(ctx, "select balance from account where id = $1", i%accounts).Scan(&n)
+		id = i % accounts
+		return id, c.QueryRow(ctx, "select balance from account where id = $1", id).Scan(&n)
 	case "sum":
 		var n int
 		err = c.QueryRow(ctx, "select count(*) from account").Scan(&n)
@@ -132,8 +144,11 @@ func (u *customer) note(id int64, began time.Time, login bool, err error) {
 	u.longest = max(u.longest, time.Since(began))
 	if err == nil {
 		u.done++
-		if u.kind == "sum" {
-			u.ended = append(u.ended, time.Now())
+		switch u.kind {
+		case "sum":
+			u.answers = append(u.answers, answer{time.Now(), allShards})
+		case "read":
+			u.answers = append(u.answers, answer{time.Now(), u.shardOf[id]})
 		}
 		if !u.reads() {
 			u.acked = append(u.acked, id)
@@ -151,10 +166,10 @@ func (u *customer) note(id int64, began time.Time, login bool, err error) {
 }
 
 // take returns what happened since the last call.
-func (u *customer) take() (done int, failed []failure, longest time.Duration, ended []time.Time) {
+func (u *customer) take() (done int, failed []failure, longest time.Duration, answers []answer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	done, failed, longest, ended = u.done, u.failed, u.longest, u.ended
-	u.done, u.failed, u.longest, u.ended = 0, nil, 0, nil
-	return done, failed, longest, ended
+	done, failed, longest, answers = u.done, u.failed, u.longest, u.answers
+	u.done, u.failed, u.longest, u.answers = 0, nil, 0, nil
+	return done, failed, longest, answers
 }

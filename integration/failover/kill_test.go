@@ -66,7 +66,7 @@ func (c *cluster) survive(t *testing.T, rounds int, choose func(round int) (shar
 	c.mustAsk("select weft.shard_table('u', 'id')")
 	c.mustAsk("create table journal (account bigint, number bigint)")
 	c.mustAsk("select weft.shard_table('journal', 'account')")
-	customers := newCustomers(proxies...)
+	customers := newCustomers(c.accountsByShard(), proxies...)
 	stop := serveAll(t.Context(), customers)
 	defer stop()
 	s := newScore(t)
@@ -87,6 +87,26 @@ func (c *cluster) survive(t *testing.T, rounds int, choose func(round int) (shar
 	stop()
 	s.audit(c, customers)
 	s.report(bar)
+}
+
+// accountsByShard returns on which shard each account is.
+func (c *cluster) accountsByShard() map[int64]int {
+	c.t.Helper()
+	shardOf := map[int64]int{}
+	for shard := range shards {
+		text, err := ask(c.t.Context(), c.primary(shard).Address, "select coalesce(string_agg(id::text, ','), '') from account")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for id := range strings.SplitSeq(text, ",") {
+			n, err := strconv.ParseInt(id, 10, 64)
+			if err != nil {
+				c.t.Fatalf("shard-%d has account %q", shard, id)
+			}
+			shardOf[n] = shard
+		}
+	}
+	return shardOf
 }
 
 // watchPromotion asks the standby of a shard again and again whether it is one still. The function that it returns says when it was one for the last

@@ -35,10 +35,11 @@ func (s *score) round(round, shard int, lost, promoted time.Time, customers []*c
 	s.t.Helper()
 	met, pause, first := 0, time.Duration(0), time.Duration(-1)
 	for _, u := range customers {
-		done, failed, longest, ended := u.take()
+		done, failed, longest, answers := u.take()
 		pause = max(pause, longest)
-		if i := slices.IndexFunc(ended, promoted.Before); i >= 0 && !promoted.IsZero() {
-			first = ended[i].Sub(promoted)
+		i := slices.IndexFunc(answers, func(a answer) bool { return promoted.Before(a.at) && (a.shard == shard || a.shard == allShards) })
+		if i >= 0 && !promoted.IsZero() && (first < 0 || answers[i].at.Sub(promoted) < first) {
+			first = answers[i].at.Sub(promoted)
 		}
 		met += len(failed)
 		s.failed[u.kind] += len(failed)
