@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Cluster is a running cluster that is to have another primary. It is a handover.Manager.
@@ -49,12 +51,20 @@ func (c *Cluster) Check(ctx context.Context) error {
 		}
 		c.candidate = members[to].Name
 	}
-	standings, err := c.Client.Cluster(ctx, c.leader.APIURL)
+	asked, stop := context.WithTimeout(ctx, checkTimeout)
+	defer stop()
+	standings, err := c.Client.Cluster(asked, c.leader.APIURL)
+	if unanswered := (*url.Error)(nil); errors.As(err, &unanswered) && ctx.Err() == nil {
+		return fmt.Errorf("the Patroni of the primary, %s, does not answer, and no other may switch: if it is gone, another server becomes the primary by itself when its lease (ttl) is over: %w", c.leader.Name, err)
+	}
 	if err != nil {
 		return err
 	}
 	return c.ready(standings)
 }
+
+// checkTimeout is how long Patroni may take to say who could be the primary.
+const checkTimeout = 5 * time.Second
 
 // ready returns why no server can take the place of the primary.
 func (c *Cluster) ready(standings []Standing) error {

@@ -115,4 +115,8 @@ func TestSwitch(t *testing.T) {
 	if err := cluster("").Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no standby") {
 		t.Errorf("a primary alone: %v", err)
 	}
+	api.Close()
+	if err := cluster("").Check(t.Context()); err == nil || !strings.Contains(err.Error(), "n1, does not answer") || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("without the primary's Patroni: %v", err)
+	}
 }
