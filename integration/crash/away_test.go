@@ -170,6 +170,10 @@ type busy struct {
 	errs []string
 }
 
+// breath is how long a client rests between two rounds. The blocks that stay open keep PostgreSQL from removing old versions of the rows that clients
+// update, so that each round takes longer than the one before it: in an hour there must be fewer of them.
+func breath() time.Duration { return max(20*time.Millisecond, *away/20000) }
+
 // busyWithout starts them.
 func (w *world) busyWithout() *busy {
 	ctx, stop := context.WithCancel(context.Background())
@@ -210,7 +214,7 @@ func (w *world) busyWithout() *busy {
 					b.mu.Unlock()
 				}
 				b.did[i].Add(1)
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(breath())
 			}
 		})
 	}
