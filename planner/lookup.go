@@ -74,6 +74,7 @@ func (wr writes) followed() {
 	if !wr.a.out.Lookups && !strays || wr.a.out.Write() != nil && len(wr.a.conflicts) == 0 {
 		return
 	}
+	wr.onlyRows()
 	if wr.conflicting() || wr.a.refused() {
 		return
 	}
@@ -106,6 +107,18 @@ func (wr writes) followed() {
 		return
 	}
 	wr.a.out.Across = w
+}
+
+// onlyRows refuses an INSERT that asks lookups for the row in the way and looks for other rows with the key of a new one: it may
+// run on the shard of the row in the way.
+func (wr writes) onlyRows() {
+	rows := wr.a.instances
+	other := func(x *instance) bool { return !x.stored || x.table.name() != rows[0].table.name() }
+	if len(wr.a.conflicts) == 0 || len(rows) == len(wr.a.conflicts) && !slices.ContainsFunc(rows, other) {
+		return
+	}
+	wr.a.unsupported("Name the shard key in ON CONFLICT, or let the INSERT be a statement of its own, that touches no other rows.",
+		"the row of a sharded table that is in the way may be on another shard, and other rows of this statement are not")
 }
 
 // conflicting tells the rows of an INSERT over several shards which values ON CONFLICT asks lookups
@@ -271,6 +284,9 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 			"the row of sharded table %q that is in the way may be on another shard", tg.name)
 		return
 	}
+	if mo.staysBeside(tg) {
+		return
+	}
 	sel := n.SelectStmt.GetSelectStmt()
 	rows := sel.GetValuesLists()
 	if mo.l.a.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && mo.exchanges(list, n.OnConflictClause) {
@@ -306,6 +322,43 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 		mo.l.a.unsupported("Give the columns of the lookup constants or parameters in VALUES, and leave them out of SET; or name the shard key in ON CONFLICT.",
 			"the row of sharded table %q that is in the way may be on another shard", tg.name)
 	}
+}
+
+// staysBeside refuses a table whose triggers or policies look for rows with the key of a new row: ON
+// CONFLICT takes the new row to the shard of the row in the way, and they run there.
+func (mo modification) staysBeside(tg *target) bool {
+	re := mo.l.a.reach()
+	sharded := func(n catalog.Name) bool {
+		t := mo.l.a.declared(mo.l.a.env.Schema.Relation(n))
+		return t != nil && !t.Reference
+	}
+	const hint = "Name the shard key in ON CONFLICT."
+	for _, rel := range withParts(tg.rel) {
+		for i := range rel.Triggers {
+			tr := &rel.Triggers[i]
+			for _, f := range re.userFunctions(tr.Function.Schema, tr.Function.Name) {
+				found, _ := re.mentioned(mo.l.a.env.Schema.Fired(rel, tr, f))
+				if found == "" || !tr.Changes || tr.Fires&catalog.OnInsert == 0 {
+					continue
+				}
+				mo.l.a.unsupported(hint, "trigger %q of %q touches %q on the shard of the new row, and the row that is in the way may be on another",
+					tr.Name, rel.Name.Name, found)
+				return true
+			}
+		}
+		if !rel.RowSecurity || mo.exempt(rel) {
+			continue
+		}
+		for i := range rel.Policies {
+			p := &rel.Policies[i]
+			if mo.concerns(p) && (slices.ContainsFunc(p.Relations, sharded) || re.reached(&p.Calls).sharded != "") {
+				mo.l.a.unsupported(hint, "policy %q of %q reads rows on the shard of the new row, and the row that is in the way may be on another",
+					p.Name, rel.Name.Name)
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // exchanges reports whether DO UPDATE may give a row a value of a lookup that another row of the

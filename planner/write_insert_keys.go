@@ -367,11 +367,21 @@ func (mo modification) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictCl
 	}
 	at.expression(c.WhereClause)
 	own := at.sources[0]
+	elsewhere := tg.rel != nil && tg.table != nil && len(arbiters(tg.rel, c)) > 0
 	at.modification().assignments(tg, c.TargetList, called(n.Relation), func(key string, v *pg.Node) bool {
+		x := at.column(v)
+		switch {
+		case x != nil && x.name == key && x == only(own, key):
+			return true
+		case elsewhere:
+			// The existing row stays on its shard, and any key but its own may belong to another.
+			mo.l.a.unsupported("Leave the shard key out of SET.",
+				"ON CONFLICT DO UPDATE by a unique index without the shard key cannot change the key of sharded table %q", tg.name)
+			return true
+		}
 		// Both the existing row and the row that was to be inserted are on the shard where the
 		// statement runs.
-		x := at.column(v)
-		return x != nil && x.name == key && (x == only(own, key) || x == only(&source{cols: excluded}, key))
+		return x != nil && x.name == key && x == only(&source{cols: excluded}, key)
 	})
 }
 
