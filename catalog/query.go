@@ -91,7 +91,7 @@ WHERE w.rulename = '_RETURN' AND w.oid >= 16384`,
 	busy + `SELECT 'f', p.oid, p.pronamespace, p.proname, p.provolatile, l.lanname, p.prokind, p.prosrc, p.prosqlbody IS NOT NULL, p.proretset,
  CASE WHEN l.lanname IN ('plpgsql', 'sql') THEN (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', CASE p.proargmodes[a.i] WHEN 'o' THEN 'OUT' WHEN 't' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 'v' THEN 'VARIADIC' ELSE 'IN' END,
   pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL),
-  CASE WHEN l.lanname = 'sql' AND p.pronargdefaults > 0 THEN 'DEFAULT ' || pg_catalog.pg_get_function_arg_default(p.oid, a.i::integer) END), ', ' ORDER BY a.i)
+  CASE WHEN l.lanname IN ('sql', 'plpgsql') AND p.pronargdefaults > 0 THEN 'DEFAULT ' || pg_catalog.pg_get_function_arg_default(p.oid, a.i::integer) END), ', ' ORDER BY a.i)
   FROM pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(t, i)) END,
  CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL),
  p.proisstrict, p.prosecdef, pg_catalog.array_to_string(p.proconfig, pg_catalog.chr(1)),

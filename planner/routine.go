@@ -141,6 +141,11 @@ func (re reach) keeper(f *catalog.Function) *keeper {
 		inner.Role = nil // the owner's policies count
 	}
 	p := &proof{re: reach{&analysis{env: &inner, text: text{path: re.a.text.path}, out: &plan.Plan{}}}, types: types, argument: -1}
+	for _, arg := range src.Args {
+		if arg.Default != "" && !p.plainDefault(arg.Default) {
+			return nil
+		}
+	}
 	for i := range body.Statements {
 		if !p.statement(&body.Statements[i]) {
 			return nil
@@ -231,9 +236,22 @@ type proof struct {
 // statement reports whether a statement of the routine keeps to the argument.
 func (p *proof) statement(st *flow.Statement) bool {
 	n, ok := st.Tree(true)
-	if !ok || st.Dynamic || !p.plain(n) {
+	return ok && !st.Dynamic && p.plain(n) && p.planned(n)
+}
+
+// plainDefault reports whether the default of an argument, which is evaluated where the routine runs, has the same value on every shard.
+func (p *proof) plainDefault(expr string) bool {
+	tree, err := parser.Parse("SELECT " + expr)
+	if err != nil || len(tree.Stmts) != 1 {
 		return false
 	}
+	n := tree.Stmts[0].Stmt
+	value := n.GetSelectStmt().GetTargetList()[0].GetResTarget().GetVal()
+	return p.re.plainArguments(&pg.FuncCall{Args: []*pg.Node{value}}) && p.planned(n)
+}
+
+// planned reports whether the plan of a statement keeps to the argument.
+func (p *proof) planned(n *pg.Node) bool {
 	sql, err := parser.Deparse(n)
 	if err != nil {
 		return false

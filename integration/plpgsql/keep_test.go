@@ -118,6 +118,41 @@ func TestKeepersInBlocks(t *testing.T) {
 	w.weft.simple("ROLLBACK")
 }
 
+// TestKeepersDefaults: the default of an argument is evaluated where the routine runs.
+func TestKeepersDefaults(t *testing.T) {
+	w := keep(t, "plpgsql_keep_default")
+	w.fill(t)
+	for _, sql := range []string{
+		"CREATE FUNCTION count_all() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM t'",
+		"CREATE FUNCTION counted(k int, x bigint DEFAULT count_all()) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT b FROM t WHERE a = k) || x; END $$",
+		"CREATE FUNCTION of_other(k int, x bigint DEFAULT of_key(4)) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT b FROM t WHERE a = k) || x; END $$",
+		"CREATE FUNCTION dated(k int, x timestamptz DEFAULT now()) RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = 'dated' WHERE a = k; RETURN x; END $$",
+		"CREATE FUNCTION around(k int) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN counted(k); END $$",
+		"CREATE PROCEDURE put(k int, x text DEFAULT count_all()::text) LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET b = x WHERE a = k; END $$",
+	} {
+		w.both(t, sql)
+	}
+	for call, whole := range map[string]bool{"SELECT counted(3)": false, "SELECT of_other(3)": false, "SELECT around(3)": false, "SELECT dated(3)": true} {
+		if w.goesWhole(t, call) != whole {
+			t.Errorf("%s goes whole: %v", call, !whole)
+		}
+	}
+	for k := range 6 {
+		w.same(t, fmt.Sprintf("SELECT counted(%d)", k+1), fmt.Sprintf("SELECT counted(%d, 9)", k+1), fmt.Sprintf("SELECT around(%d)", k+1), fmt.Sprintf("CALL put(%d)", k+1))
+		if got := w.weft.simple(fmt.Sprintf("SELECT of_other(%d)", k+1)); !strings.Contains(got, "|0A000|") {
+			t.Errorf("of_other(%d): %s", k+1, got)
+		}
+	}
+	w.weft.simple("BEGIN")
+	first := w.weft.simple("SELECT dated(1)")
+	for k := range 8 {
+		if got := w.weft.simple(fmt.Sprintf("SELECT dated(%d)", k+1)); got != first {
+			t.Errorf("dated(%d): %s, not %s", k+1, got, first)
+		}
+	}
+	w.weft.simple("ROLLBACK")
+}
+
 // TestKeepersBound: the same with parameters, in both formats, and through prepared statements.
 func TestKeepersBound(t *testing.T) {
 	w := keep(t, "plpgsql_keep_bound")
