@@ -21,7 +21,7 @@ import (
 //	step: SELECT x AS c1, t.id AS c2 FROM t, f WHERE c FOR UPDATE OF t
 //	then: UPDATE t SET a = w.c1, n = w.c3 FROM <rows> w WHERE t.id = w.c2 RETURNING r
 //
-// c3 is what weft has drawn. A row is found again by a unique key without NULLs,
+// c3 is what weft has drawn. Of a larger expression ('A-' || nextval('s')) only the call is replaced. A row is found again by a unique key without NULLs,
 // and is locked meanwhile. As in PostgreSQL a row may be joined with
 // several of f, and one of them counts.
 
@@ -46,25 +46,7 @@ func (wr writes) drawnFrom(to *writable, t *pg.ResTarget) string {
 		}
 		return col.Sequence.SQL()
 	}
-	f := v.GetFuncCall()
-	names := nameList(f.GetFuncname())
-	if f == nil || len(f.Args) != 1 || names[len(names)-1] != "nextval" || len(names) == 2 && names[0] != "pg_catalog" {
-		return ""
-	}
-	arg := f.Args[0]
-	if c := arg.GetTypeCast(); c != nil {
-		arg = c.Arg
-	}
-	schema, name, ok := regclass(arg.GetAConst().GetSval().GetSval())
-	if !ok || name == "" {
-		return ""
-	}
-	wr.a.out.Exact = true
-	seq := wr.a.find(schema, name)
-	if seq == nil || seq.Kind != catalog.Sequence {
-		return ""
-	}
-	return seq.Name.SQL()
+	return wr.sequenceOf(v.GetFuncCall())
 }
 
 // writable returns the target as drawnFrom takes it.
@@ -85,7 +67,8 @@ func (wr writes) draws(tg *target, n *pg.UpdateStmt) bool {
 		return false
 	}
 	return slices.ContainsFunc(n.TargetList, func(n *pg.Node) bool {
-		return n.GetResTarget() != nil && wr.drawnFrom(tg.writable(), n.GetResTarget()) != ""
+		t := n.GetResTarget()
+		return t != nil && (wr.drawnFrom(tg.writable(), t) != "" || wr.drawnIn(tg.writable(), t) != nil)
 	})
 }
 
@@ -103,19 +86,23 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	if refusal := c.returnsOwn(rel); refusal != nil {
 		return nil, refusal
 	}
-	carried, names, drawn, refusal := c.drawnColumns(rel, u)
+	set, refusal := c.drawnColumns(rel, u)
 	if refusal != nil {
 		return nil, refusal
 	}
-	split := &plan.Split{Table: &c.table.Table, Draws: drawn}
-	first := len(carried)
+	split := &plan.Split{Table: &c.table.Table, Draws: set.draws}
+	carried, first := set.carried, len(set.carried)
 	for _, k := range append(slices.Clone(key), keyNames(c.table)...) {
 		carried = append(carried, nameNode(c.targetName(), k))
 	}
 	for i := range c.table.keys {
 		split.Columns = append(split.Columns, first+len(key)+i)
 	}
-	r, refusal := c.asDelete(u, carried, "where values of a sequence are set")
+	set.place(len(carried))
+	if refusal := c.judge(u, set.judged); refusal != nil {
+		return nil, refusal
+	}
+	r, refusal := c.asDelete(u, carried, atDraws)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -127,7 +114,7 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	split.Input = len(r.gather.Pieces)
 	w := &plan.Share{Split: split}
 	w.Before = []*plan.Write{{Verb: "SELECT", Returns: true, Shape: step}}
-	if w.Text, err = r.a.gatherer().render(c.drawnUpdate(rel, names, key, len(carried), len(drawn), split.Input)); err != nil {
+	if w.Text, err = r.a.gatherer().render(c.drawnUpdate(rel, set.items(), key, first, len(carried)+len(set.draws), split.Input)); err != nil {
 		return nil, unwritable(err)
 	}
 	if len(r.gather.Pieces) > 0 {
@@ -136,36 +123,71 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	return &plan.Write{Verb: "UPDATE", Returns: len(c.returning) > 0, Shape: w}, nil
 }
 
-// drawnColumns returns the expressions that are evaluated when the rows are read, and the names of
-// the columns that they are for, followed by the columns for which values are drawn.
-func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (carried []*pg.Node, names []string, drawn []plan.Value, refusal *pgerr.Error) {
-	var last []string
+// drawnSet is what an UPDATE sets that gives rows values of sequences.
+type drawnSet struct {
+	carried []*pg.Node   // expressions that are evaluated when the rows are read
+	plain   []*pg.Node   // the assignments of these
+	last    []*pg.Node   // the assignments that need values of sequences
+	draws   []plan.Value // the values
+	holes   []*pg.Node   // where each of the values belongs
+	judged  []*pg.Node   // the expressions of last, without their values
+}
+
+// items returns the assignments.
+func (d *drawnSet) items() []*pg.Node { return slices.Concat(d.plain, d.last) }
+
+// place puts the drawn values into their holes: they are the columns of the input behind the given ones.
+func (d *drawnSet) place(given int) {
+	for i, hole := range d.holes {
+		hole.Node = nameNode(inputAlias, inputColumn(given+i)).Node
+	}
+}
+
+// carry adds an expression that is evaluated when the rows are read, and returns what it is then.
+func (d *drawnSet) carry(v *pg.Node) *pg.Node {
+	d.carried = append(d.carried, v)
+	return nameNode(inputAlias, inputColumn(len(d.carried)-1))
+}
+
+// drawnColumns returns what the statement sets.
+func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (*drawnSet, *pgerr.Error) {
+	set := &drawnSet{}
 	for _, n := range oneByOne(u.TargetList) {
 		t := n.GetResTarget()
 		col := findColumn(rel, t.GetName())
 		v := t.GetVal()
-		switch seq := c.a.writes().drawnFrom(c.through, t); {
-		case seq != "":
-			value := plan.Value{Type: col.TypeName, Sequence: seq, Identity: col.Identity != 0 && v.GetSetToDefault() != nil}
+		seq, in := c.a.writes().drawnFrom(c.through, t), c.a.writes().drawnIn(c.through, t)
+		if seq != "" || in != nil {
 			if ids := c.table.IDs; ids != nil && ids.Column == col.Name {
-				return nil, nil, nil, cannot("Insert the rows anew.", "routed ids of %q cannot be drawn by an UPDATE", c.target.Relname)
+				return nil, cannot("Insert the rows anew.", "routed ids of %q cannot be drawn by an UPDATE", c.target.Relname)
 			}
 			if col.Identity == 'a' {
-				return nil, nil, nil, cannot("Insert the rows anew, or ALTER COLUMN … SET GENERATED BY DEFAULT.", "column %q is GENERATED ALWAYS, and a shard takes no value for it in an UPDATE", col.Name)
+				return nil, cannot("Insert the rows anew, or ALTER COLUMN … SET GENERATED BY DEFAULT.",
+					"column %q is GENERATED ALWAYS, and a shard takes no value for it in an UPDATE", col.Name)
 			}
-			drawn, last = append(drawn, value), append(last, col.Name)
+		}
+		switch {
+		case seq != "":
+			hole := &pg.Node{}
+			set.draws = append(set.draws, plan.Value{Type: col.TypeName, Sequence: seq, Identity: col.Identity != 0 && v.GetSetToDefault() != nil})
+			set.holes, set.last = append(set.holes, hole), append(set.last, targetOf(hole, col.Name))
+		case in != nil:
+			if refusal := c.drawsAmid(set, in); refusal != nil {
+				return nil, refusal
+			}
+			set.last = append(set.last, targetOf(in.value, t.Name))
 		case len(t.Indirection) > 0 || v.GetMultiAssignRef() != nil || v.GetSetToDefault() != nil:
-			return nil, nil, nil, cannot("Set the other columns in a statement of its own.", "this form of SET is not supported beside values of a sequence on several shards")
+			return nil, cannot("Set the other columns in a statement of its own.", "this form of SET is not supported beside values of a sequence on several shards")
 		default:
 			if k := v.GetAConst(); col != nil && k != nil && (k.Isnull || k.GetSval() != nil) {
 				if typ := inputType(col); typ != nil {
 					v = castAs(v, typ)
 				}
 			}
-			carried, names = append(carried, v), append(names, t.Name)
+			set.plain = append(set.plain, targetOf(set.carry(v), t.Name))
 		}
 	}
-	return carried, append(names, last...), drawn, nil
+	return set, nil
 }
 
 // lockTarget makes a DELETE into a query that locks the rows it would delete.
@@ -180,26 +202,19 @@ func (c *changing) lockTarget(d *pg.DeleteStmt) *pg.Node {
 	return selectNode(sel)
 }
 
-// drawnUpdate returns the UPDATE by the rows of an input. The input's columns are the values to
-// set, the key, the shard key, and the drawn values.
-func (c *changing) drawnUpdate(rel *catalog.Relation, names, key []string, carried, drawn, input int) *pg.Node {
+// drawnUpdate returns the UPDATE by the rows of an input. The input's columns are what was carried, the key from
+// column number first on, the shard key, and the drawn values.
+func (c *changing) drawnUpdate(rel *catalog.Relation, set []*pg.Node, key []string, first, columns, input int) *pg.Node {
 	u := &pg.UpdateStmt{
 		Relation:      &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: c.target.Inh, Relpersistence: "p", Location: -1, Alias: &pg.Alias{Aliasname: c.targetName()}},
-		FromClause:    []*pg.Node{inputNode(input, carried+drawn, nil)},
+		FromClause:    []*pg.Node{inputNode(input, columns, nil)},
+		TargetList:    set,
 		ReturningList: c.ownNames(),
-	}
-	set := len(names) - drawn
-	for i, name := range names {
-		at := i
-		if i >= set {
-			at = carried + i - set
-		}
-		u.TargetList = append(u.TargetList, targetOf(nameNode(inputAlias, inputColumn(at)), name))
 	}
 	var conds []*pg.Node
 	for i, name := range key {
 		conds = append(conds, pg.MakeAExprNode(pg.A_Expr_Kind_AEXPR_OP, []*pg.Node{pg.MakeStrNode("=")},
-			nameNode(c.targetName(), name), nameNode(inputAlias, inputColumn(set+i)), -1))
+			nameNode(c.targetName(), name), nameNode(inputAlias, inputColumn(first+i)), -1))
 	}
 	u.WhereClause = conjunction(conds)
 	return &pg.Node{Node: &pg.Node_UpdateStmt{UpdateStmt: u}}

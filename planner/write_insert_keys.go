@@ -236,6 +236,9 @@ func (w *writer) rows(lists []*pg.Node) {
 				w.set(x, c, storedKey{})
 				continue
 			}
+			if c != nil && v.GetSetToDefault() != nil && !w.defaultAway(c) {
+				w.modification().calledBy(c)
+			}
 			w.expression(v)
 			if c != nil {
 				w.a.params.infer(v, datum.Type(c.Base))

@@ -230,6 +230,7 @@ func (mo modification) update(n *pg.UpdateStmt) []output {
 	mo.guarded(tg, 'w')
 	mo.l.fromClause().from(n.FromClause)
 	mo.l.predicates().condition(n.WhereClause)
+	mo.drawsSometimes(tg, n)
 	if mo.l.a.writes().draws(tg, n) {
 		mo.l.a.drawn = true
 	}
@@ -287,11 +288,13 @@ func (mo modification) assignments(tg *target, list []*pg.Node, name string, unc
 			}
 			if m.Colno == 1 && !mo.l.a.drawn {
 				mo.l.expression(m.Source)
-			} else if mo.l.a.drawn && val != nil && mo.l.a.writes().drawnFrom(tg.writable(), t) == "" {
-				mo.l.expression(val)
+			} else if mo.l.a.drawn && val != nil {
+				mo.l.expression(mo.l.a.writes().beforeDraw(tg, t, val))
 			}
-		} else if !mo.l.a.drawn || mo.l.a.writes().drawnFrom(tg.writable(), t) == "" {
+		} else if !mo.l.a.drawn {
 			mo.l.expression(val)
+		} else {
+			mo.l.expression(mo.l.a.writes().beforeDraw(tg, t, val))
 		}
 		if tg.rel == nil {
 			continue
@@ -300,7 +303,8 @@ func (mo modification) assignments(tg *target, list []*pg.Node, name string, unc
 			mo.l.a.reach().defaulting(tg.rel, func(column string) bool { return tg.through == nil && column != t.Name })
 		}
 		c := findColumn(tg.rel, t.Name)
-		if val.GetSetToDefault() != nil && !mo.l.a.drawn && tg.table != nil && !tg.table.Reference && !mo.l.a.text.stored && mo.l.a.writes().drawnFrom(tg.writable(), t) != "" {
+		if val.GetSetToDefault() != nil && !mo.l.a.drawn && tg.table != nil && !tg.table.Reference && !mo.l.a.text.stored &&
+			(mo.l.a.writes().drawnFrom(tg.writable(), t) != "" || mo.l.a.writes().drawnAmid(tg.writable(), t) != nil) {
 			// The shard's own sequence is used up.
 			mo.l.a.refuse(pgerr.FeatureNotSupported, "Draw the value first, and give it in the statement.",
 				"SET %q = DEFAULT is not supported in ON CONFLICT, MERGE and WITH: its values are the home shard's", t.Name)
