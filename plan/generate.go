@@ -39,3 +39,12 @@ type Edit struct {
 	// Value is the index in Generate.Values of the value that is written, or -1.
 	Value int
 }
+
+// HomeDraws says which sequences a statement over several shards draws from on the home shard itself, rather
+// than by weft. What weft remembers of them for currval and lastval is older.
+type HomeDraws struct {
+	Sequences []string // qualified and quoted names
+	Any       bool     // also from sequences that are not known
+	// Last says that such a draw comes after those of weft, in the order of columns.
+	Last bool
+}

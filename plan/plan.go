@@ -75,6 +75,9 @@ type Plan struct {
 	// share. Nil for none.
 	Generate *Generate
 
+	// HomeDraws says what a statement over several shards draws on the home shard itself. Nil for nothing.
+	HomeDraws *HomeDraws
+
 	// Change is what DDL does to declarations. Nil for none.
 	Change *Change
 

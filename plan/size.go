@@ -21,6 +21,9 @@ func (p *Plan) Size() int64 {
 		}
 		n += stringsSize(g.Columns)
 	}
+	if h := p.HomeDraws; h != nil {
+		n += int64(unsafe.Sizeof(*h)) + piece + stringsSize(h.Sequences)
+	}
 	if c := p.Change; c != nil {
 		n += int64(unsafe.Sizeof(*c)) + 3*piece
 		for _, d := range c.Drops {

@@ -132,6 +132,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	if original != nil {
 		a.writes().atCursor(original, paramTypes)
 	}
+	if len(tree.Statements) == 1 {
+		a.drawsAtHome(tree.Statements[0].Stmt)
+	}
 	a.finish()
 	a.out.Steady = isSteady(a.out, proved)
 	env.asked.tell(a)

@@ -214,6 +214,9 @@ func (ga *gatherer) prepareGather(r *router, x *gathering) error {
 	if err := ga.visit(r, x); err != nil {
 		return err
 	}
+	if !x.within {
+		ga.s.drawn.noteHome(x.plan.HomeDraws)
+	}
 	if !ga.s.record.scatter() && x.rounds.visited() > 1 {
 		return scatterOff()
 	}

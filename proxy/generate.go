@@ -313,6 +313,25 @@ func (d *drawn) noteSequences(f *parser.Facts, text []byte) {
 	}
 }
 
+// noteHome notes what a statement over several shards has drawn on the home shard itself: the backend knows newer values.
+func (d *drawn) noteHome(h *plan.HomeDraws) {
+	if h == nil {
+		return
+	}
+	if h.Any {
+		clear(d.values)
+	}
+	for _, name := range h.Sequences {
+		delete(d.values, strings.Join(identifiers(name), "."))
+	}
+	if h.Last {
+		d.last = ""
+	}
+	if d.s.db.ReadsSequences.Load() {
+		d.s.record.pins.tie(pinSequence)
+	}
+}
+
 // setsSequence finds commands that may set a sequence to another value.
 var setsSequence = regexp.MustCompile(`(?i)\brestart\b|\balter\s+sequence\b|\bowned\b`)
 

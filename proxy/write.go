@@ -159,6 +159,7 @@ func (o *answers) tellWritten(x *gathering) {
 // columns of RETURNING first.
 func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := wr.writeOut(r, x, describe)
+	wr.s.drawn.noteHome(x.plan.HomeDraws)
 	if err == nil && x.plan.Lookups {
 		err = wr.s.lookups.keepWritten(x.progress.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Steps()) == 0)
 	}

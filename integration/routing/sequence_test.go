@@ -156,3 +156,63 @@ func TestSequenceMadeAnew(t *testing.T) {
 		t.Errorf("after all: %v %v", a.Code, a.Results)
 	}
 }
+
+// TestDrawnAmid: currval and lastval say what a statement over several shards has drawn last, whether weft has
+// drawn it or the home shard; a statement over several shards does not ask for them itself.
+func TestDrawnAmid(t *testing.T) {
+	w := newWorld(t, "drawn_amid")
+	w.run("create sequence s", "create sequence s2",
+		"create table a (key int primary key, code text, n int)",
+		"create table b (key int primary key, code text default 'B-' || nextval('s'), id serial)",
+		"create table c (id serial, key int primary key, code text default 'C-' || nextval('s'))",
+		"create table r (id serial primary key, v text)",
+		"select weft.shard_table('a', 'key')", "select weft.shard_table('b', 'key')", "select weft.shard_table('c', 'key')", "select weft.reference_table('r')")
+	ctx := context.Background()
+	ask := func(sql string) (out string) {
+		t.Helper()
+		if err := w.weft.QueryRow(ctx, sql).Scan(&out); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		return out
+	}
+	// Each statement returns the value that it drew last, and "lastval" tells of this sequence.
+	steps := []struct{ sql, sequence string }{
+		{"insert into a (key, code) values (1, 'A-' || nextval('s')) returning substr(code, 3)", "s"},
+		{"update a set n = nextval('s') where key = 1 returning n::text", "s"},
+		{"insert into a (key, code) values (2, 'A-' || nextval('s')) returning substr(code, 3)", "s"},
+		{"update a set code = 'U-' || nextval('s') where key = 1 returning substr(code, 3)", "s"},
+		{"select nextval('s')::text", "s"},
+		{"update a set code = 'U-' || nextval('s2') where key = 1 returning substr(code, 3)", "s2"},
+		{"insert into a (key, code) select max(key) + 1, 'A-' || nextval('s') from a returning substr(code, 3)", "s"},
+		{"insert into b (key) values (1) returning id::text", "b_id_seq"},
+		{"insert into r (v) values ('x') returning id::text", "r_id_seq"},
+		{"insert into c (key) values (1) returning substr(code, 3)", "s"},
+		{"insert into b (key, code) values (2, 'A-' || nextval('s')) returning id::text", "b_id_seq"},
+		{"update c set code = default where key = 1 returning substr(code, 3)", "s"},
+		{"insert into b (key) select max(key) + 1 from b returning id::text", "b_id_seq"},
+		{"insert into c (key) select max(key) + 1 from c returning substr(code, 3)", "s"},
+		{"update a set n = nextval('s2') where key = 2 returning n::text", "s2"},
+		{"select nextval('s2')::text from a where key = 1", "s2"},
+	}
+	for range 3 {
+		for _, s := range steps {
+			got := ask(s.sql)
+			if v := ask("select currval('" + s.sequence + "')::text"); v != got {
+				t.Errorf("%s: currval %s, drawn %s", s.sql, v, got)
+			}
+			if v := ask("select lastval()::text"); v != got {
+				t.Errorf("%s: lastval %s, drawn %s", s.sql, v, got)
+			}
+		}
+		w.run("delete from a", "delete from b", "delete from c", "insert into a values (1), (2)", "delete from a where key = 1 or key = 2")
+	}
+	w.run("insert into a values (1, 'x', 1)")
+	for _, f := range []string{"currval('s')", "lastval()"} {
+		for _, sql := range []string{
+			"select key from a where n = %s", "select key, %s from a where key = 1", "insert into a (key, n) values (9, %s)",
+			"insert into a select max(key) + 1, %s from a", "update a set n = %s", "update a set n = %s where key = 1", "delete from a where n = %s",
+		} {
+			w.fails(fmt.Sprintf(sql, f), "0A000")
+		}
+	}
+}
