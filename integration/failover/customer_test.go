@@ -23,7 +23,7 @@ type customer struct {
 	failed  []failure // of this round
 	longest time.Duration
 	answers []answer // of this round
-	acked   []int64     // ids of rows, or numbers of transfers, that were acknowledged
+	acked   []int64  // ids of rows, or numbers of transfers, that were acknowledged
 }
 
 // answer is that a shard, or all of them, has had a part in.
