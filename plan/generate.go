@@ -15,6 +15,9 @@ type Value struct {
 	// Sequence is the qualified, quoted name of the sequence to draw from on the home shard; empty
 	// for a random uuid.
 	Sequence string
+	// Remembered says that nothing is drawn: the value is the one that the session has drawn last, from Sequence
+	// if it is not empty (currval), or from any (lastval).
+	Remembered bool
 	// Identity says that the value is an identity column's default, which needs no right to the
 	// sequence.
 	Identity bool

@@ -228,7 +228,12 @@ func typeName(t datum.Type) string {
 func (g *Generate) print(b *strings.Builder) {
 	for i, v := range g.Values {
 		from := "random uuid"
-		if v.Sequence != "" {
+		switch {
+		case v.Remembered && v.Sequence == "":
+			from = "the last draw"
+		case v.Remembered:
+			from = "the last draw from " + v.Sequence
+		case v.Sequence != "":
 			from = v.Sequence
 		}
 		fmt.Fprintf(b, "  value %d: %s from %s\n", i+1, v.Type, from)

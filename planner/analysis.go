@@ -36,6 +36,9 @@ type analysis struct {
 
 	// What has been found.
 
+	// recalled are the calls of currval and lastval whose values weft supplies.
+	recalled map[*pg.FuncCall]bool
+
 	instances []*instance
 	touched   touched
 	functions []*catalog.Function

@@ -28,7 +28,7 @@ func (a *analysis) drawsAtHome(stmt *pg.Node) {
 	}
 	parser.Walk(stmt, func(m any) bool {
 		f, ok := m.(*pg.FuncCall)
-		if name := lastName(f.GetFuncname()); ok && (name == "currval" || name == "lastval") {
+		if name := lastName(f.GetFuncname()); ok && (name == "currval" || name == "lastval") && !a.recalled[f] {
 			a.unsupported("Ask for the value in a statement of its own, and give it in this one.", "%s is not supported in a statement over several shards", name)
 			a.out.Route = plan.Refused
 		}

@@ -197,11 +197,20 @@ func (c *changing) judge(u *pg.UpdateStmt, values []*pg.Node) *pgerr.Error {
 
 // sequenceOf returns the sequence that a call of nextval names, or "".
 func (wr writes) sequenceOf(f *pg.FuncCall) string {
-	names := nameList(f.GetFuncname())
-	if f == nil || len(f.Args) != 1 || names[len(names)-1] != "nextval" || len(names) == 2 && names[0] != "pg_catalog" {
+	if f == nil || len(f.Args) != 1 || !callsOwn(f, "nextval") {
 		return ""
 	}
-	arg := f.Args[0]
+	return wr.sequenceNamed(f.Args[0])
+}
+
+// callsOwn reports whether a call is that of one of PostgreSQL's own functions, as far as its name says.
+func callsOwn(f *pg.FuncCall, name string) bool {
+	names := nameList(f.Funcname)
+	return names[len(names)-1] == name && (len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog")
+}
+
+// sequenceNamed returns the qualified, quoted name of the sequence that a constant argument names, or nothing.
+func (wr writes) sequenceNamed(arg *pg.Node) string {
 	if c := arg.GetTypeCast(); c != nil {
 		arg = c.Arg
 	}

@@ -131,15 +131,8 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		}
 	} else {
 		g.a.out.Generate.Values[i].Identity = false // the client calls nextval
-		f := v.GetFuncCall()
-		start = g.a.text.tree.Offset(f.Location)
-		end = g.closing(start)
-		if end < 0 {
-			g.a.unsupported("Draw the value in a statement before.", "weft cannot find the end of a call in this statement")
+		if start, end = g.callAt(v.GetFuncCall()); end < 0 {
 			return storedKey{}
-		}
-		if text := g.a.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
-			g.a.out.Exact = true // the number of removed bytes holds for this text, not for all of its Norm
 		}
 	}
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: i})
@@ -150,6 +143,19 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		g.overriding()
 	}
 	return generated(c, i)
+}
+
+// callAt returns the position of a call. If it is not found, the statement is refused, and the end is negative.
+func (g *generator) callAt(f *pg.FuncCall) (start, end int) {
+	start = g.a.text.tree.Offset(f.Location)
+	if end = g.closing(start); end < 0 {
+		g.a.unsupported("Draw the value in a statement before.", "weft cannot find the end of a call in this statement")
+		return start, end
+	}
+	if text := g.a.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
+		g.a.out.Exact = true // the number of removed bytes holds for this text, not for all of its Norm
+	}
+	return start, end
 }
 
 // forbids refuses a value for a column that is GENERATED ALWAYS, as PostgreSQL does. The shards

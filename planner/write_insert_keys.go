@@ -228,6 +228,10 @@ func (w *writer) rows(lists []*pg.Node) {
 				w.set(x, c, g.replace(r, c, v))
 				continue
 			}
+			if from, ok := g.remembers(c, v); ok {
+				w.set(x, c, g.recall(c, v, from))
+				continue
+			}
 			if c != nil && g.ignores(c) {
 				w.set(x, c, g.replaceCell(r, i, c))
 				continue

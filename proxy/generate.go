@@ -15,6 +15,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/pool"
 	"weft/quote"
 	"weft/sequence"
 	"weft/wire"
@@ -47,7 +48,15 @@ func (d *drawn) generate(r *router, p *plan.Plan) error {
 		if r.args.Generated[i] != nil {
 			continue
 		}
-		if values[i].Sequence == "" {
+		switch {
+		case values[i].Remembered:
+			v, err := d.recall(values[i].Sequence)
+			if err != nil {
+				return err
+			}
+			r.args.Generated[i] = strconv.AppendInt(nil, v, 10)
+			continue
+		case values[i].Sequence == "":
 			r.args.Generated[i] = randomUUID()
 			continue
 		}
@@ -69,6 +78,33 @@ func (d *drawn) generate(r *router, p *plan.Plan) error {
 		}
 	}
 	return d.routeIDs(r, p)
+}
+
+// recall is currval of a sequence, or lastval if the name is empty, for a statement that a shard runs. What weft has not drawn is asked of the home
+// shard's backend, if no other session has used that.
+func (d *drawn) recall(name string) (int64, error) {
+	if v, ok := d.drawnValue(name); ok {
+		return v, nil
+	}
+	d.s.db.ReadsSequences.Store(true) // from now on sessions that write keep their backend
+	ask := "SELECT pg_catalog.lastval()"
+	if name != "" {
+		ask = "SELECT pg_catalog.currval(" + quote.Literal(name) + ")"
+	}
+	rows, err := d.s.route.askBy(d.s.lane, func(c *pool.Conn) ([][]string, error) {
+		if c.SoleSession() != d.s.id {
+			return nil, unknownSequences()
+		}
+		return askHere(c, ask)
+	})
+	if err != nil {
+		return 0, err
+	}
+	numbers, err := sequence.Numbers(rows)
+	if err != nil || len(numbers) != 1 {
+		return 0, errors.Join(err, pgerr.New(pgerr.InternalError, "the home shard gave no value of a sequence"))
+	}
+	return numbers[0], nil
 }
 
 // routeIDs turns the numbers drawn for routed id columns into routed ids, now that the keys of

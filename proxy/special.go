@@ -257,6 +257,11 @@ func (rc *record) checkSequences(c *pool.Conn, exec func(sql string) error) erro
 	if !rc.advanced {
 		return nil // the session has no values: the backend says so
 	}
+	return unknownSequences()
+}
+
+// unknownSequences says that other sessions may have drawn on the backend.
+func unknownSequences() *pgerr.Error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the last sequence values of this session are not known to weft").
 		WithDetail("The session's earlier statements may have run on another connection to the shard.").
 		WithHint("Run the INSERT again, or use INSERT … RETURNING. From now on sessions that write keep their connection.")

@@ -209,10 +209,39 @@ func TestDrawnAmid(t *testing.T) {
 	w.run("insert into a values (1, 'x', 1)")
 	for _, f := range []string{"currval('s')", "lastval()"} {
 		for _, sql := range []string{
-			"select key from a where n = %s", "select key, %s from a where key = 1", "insert into a (key, n) values (9, %s)",
+			"select key from a where n = %s", "select key, %s from a where key = 1", "insert into a (key, n) values (9, %s + 1)",
 			"insert into a select max(key) + 1, %s from a", "update a set n = %s", "update a set n = %s where key = 1", "delete from a where n = %s",
 		} {
 			w.fails(fmt.Sprintf(sql, f), "0A000")
+		}
+	}
+}
+
+// TestCurrvalStored: an INSERT stores currval of a sequence that belongs to no sharded table, once somebody has asked for such values.
+func TestCurrvalStored(t *testing.T) {
+	db := database(t, "currval_stored")
+	p := pair.Connect(t, harness.Weft(t), db, "postgres")
+	p.Must(t, "create sequence free; create table kept (k int primary key, v bigint)")
+	if !*undeclared {
+		p.Must(t, "select weft.shard_table('kept', 'k')")
+	}
+	store := func(k int) (code, drawn string) {
+		t.Helper()
+		drawn = p.Ask(pair.Simple, "select nextval('free')", nil, nil).Results[0].Rows[0]
+		key := fmt.Sprint(k)
+		return p.Ask(pair.Text, "insert into kept values ($1, currval('free'))", []pair.Param{{Type: "int4", Text: &key}}, nil).Code, drawn
+	}
+	if code, _ := store(1); code != "" && code != "55000" { // another session may have used the backend
+		t.Errorf("the first time: %s", code)
+	}
+	for k := 2; k < 6; k++ {
+		code, drawn := store(k)
+		if code != "" {
+			t.Errorf("row %d: %s", k, code)
+			continue
+		}
+		if got := p.Ask(pair.Simple, fmt.Sprintf("select v from kept where k = %d", k), nil, nil).Results[0].Rows[0]; got != drawn {
+			t.Errorf("row %d has %s, the sequence gave %s", k, got, drawn)
 		}
 	}
 }
