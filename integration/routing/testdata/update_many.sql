@@ -129,7 +129,7 @@ update tags set tag = 'toolong';
 @tables
 
 @maybe
-update customers set name = nextval('customers_id_seq')::text;
+update customers set name = 'drawn ' || (nextval('customers_id_seq') > 0);
 update orders set note = ctid::text;
 
 @tables
