@@ -200,7 +200,7 @@ func (wr writes) sequenceOf(f *pg.FuncCall) string {
 	if f == nil || len(f.Args) != 1 || !callsOwn(f, "nextval") {
 		return ""
 	}
-	return wr.sequenceNamed(f.Args[0])
+	return sequenceNamed(wr.a, f.Args[0])
 }
 
 // callsOwn reports whether a call is that of one of PostgreSQL's own functions, as far as its name says.
@@ -210,7 +210,7 @@ func callsOwn(f *pg.FuncCall, name string) bool {
 }
 
 // sequenceNamed returns the qualified, quoted name of the sequence that a constant argument names, or nothing.
-func (wr writes) sequenceNamed(arg *pg.Node) string {
+func sequenceNamed(a *analysis, arg *pg.Node) string {
 	if c := arg.GetTypeCast(); c != nil {
 		arg = c.Arg
 	}
@@ -218,8 +218,8 @@ func (wr writes) sequenceNamed(arg *pg.Node) string {
 	if !ok || name == "" {
 		return ""
 	}
-	wr.a.out.Exact = true
-	seq := wr.a.find(schema, name)
+	a.out.Exact = true
+	seq := a.find(schema, name)
 	if seq == nil || seq.Kind != catalog.Sequence {
 		return ""
 	}

@@ -31,7 +31,7 @@ func (g *generator) remembers(c *catalog.Column, v *pg.Node) (sequence string, o
 	switch {
 	case len(f.Args) == 0 && callsOwn(f, "lastval"):
 	case len(f.Args) == 1 && callsOwn(f, "currval"):
-		if sequence = g.a.writes().sequenceNamed(f.Args[0]); sequence == "" {
+		if sequence = sequenceNamed(g.a, f.Args[0]); sequence == "" {
 			return "", false
 		}
 	default:
