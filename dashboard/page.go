@@ -74,6 +74,7 @@ var pages = []page{
 		{view: "replicas", title: "Servers of the shards", columns: []string{"shard", "address", "role", "state", "timeline", "lsn", "lag_bytes", "lag_seconds", "sync", "last_error", "since"}, most: 400},
 		{view: "shards", title: "Primaries", columns: []string{"name", "primary_address", "generation", "primary_state", "at_gate", "durable", "durable_lacks"}, most: 200},
 		{view: "failovers", title: "Failovers", columns: []string{"at", "shard", "from_address", "from_timeline", "to_address", "to_timeline", "fork", "last_lsn", "lossy", "lost_bytes", "kept_until", "paused_sessions", "pause_ms"}, most: 100},
+		{view: "failover_transactions", title: "Transactions that a failover has lost, or half of them", most: 100},
 	}},
 	{Path: "settings", Title: "Settings", template: "tables", blocks: []block{
 		{view: "settings", title: "weft.yaml as it is in effect", columns: []string{"name", "value", "reload"}, most: 300},
@@ -84,7 +85,7 @@ var pages = []page{
 // shards, other proxies or etcd for much.
 var beats = map[string]time.Duration{
 	"hot_keys": 2 * time.Second, "hot_statements": 2 * time.Second, "heat": 5 * time.Second, "skew": 5 * time.Second, "statements": 5 * time.Second,
-	"transactions": 5 * time.Second, "moves": 5 * time.Second, "move_rounds": 5 * time.Second, "buckets": 5 * time.Second, "settings": 5 * time.Second, "failovers": 5 * time.Second, "placement": 5 * time.Second, "tables": 5 * time.Second,
+	"transactions": 5 * time.Second, "moves": 5 * time.Second, "move_rounds": 5 * time.Second, "buckets": 5 * time.Second, "settings": 5 * time.Second, "failovers": 5 * time.Second, "failover_transactions": 5 * time.Second, "placement": 5 * time.Second, "tables": 5 * time.Second,
 }
 
 // exists reports whether one of the page's views does.
