@@ -8,7 +8,6 @@ import (
 
 	"weft/catalog"
 	"weft/datum"
-	"weft/parser"
 	"weft/plan"
 )
 
@@ -50,13 +49,7 @@ func (g *generator) draws(sequence string) bool {
 			return true
 		}
 	}
-	calls := false
-	parser.Walk(g.stmt, func(m any) bool {
-		f, ok := m.(*pg.FuncCall)
-		calls = calls || ok && lastName(f.Funcname) == "nextval"
-		return !calls
-	})
-	return calls
+	return namesNextval(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: g.stmt}})
 }
 
 // leaves reports whether the INSERT leaves a column to its default, in any row.
