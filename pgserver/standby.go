@@ -248,20 +248,51 @@ func (s *Server) change(what func(*Config)) error {
 // promoteLimit bounds the wait for a promotion, which replays what is left of the log.
 const promoteLimit = time.Minute
 
+// promoteLook is how often Promote asks whether the promotion is done.
+const promoteLook = 10 * time.Millisecond
+
 // Promote makes a running standby the primary of a new timeline, and returns when it
 // takes writes. The caller has made sure that the old primary takes none.
+//
+// Promote asks again and again, where pg_promote could wait: a statement that waits
+// keeps a snapshot, and what is left of the log may have a vacuum that the snapshot
+// holds up. The promotion would wait for its own statement.
 func (s *Server) Promote(ctx context.Context) error {
-	rows, err := s.exec(ctx, fmt.Sprintf("SELECT pg_promote(true, %d)", int(promoteLimit/time.Second)))
-	if err == nil && (len(rows) != 1 || rows[0] != "t") {
-		err = fmt.Errorf("not done after %v", promoteLimit)
-	}
-	if err != nil {
+	if err := s.promote(ctx); err != nil {
 		return fmt.Errorf("promote %s: %w", s.Addr(), err)
 	}
 	s.mu.Lock()
 	s.cfg.Follow = 0
 	s.mu.Unlock()
 	return nil
+}
+
+// promote asks for a promotion and waits until it is done.
+func (s *Server) promote(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, promoteLimit, fmt.Errorf("not done after %v", promoteLimit))
+	defer cancel()
+	conn, err := pgconn.Connect(ctx, s.ConnString("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := firstColumn(ctx, conn, "SELECT pg_promote(false)"); err != nil {
+		return err
+	}
+	for {
+		rows, err := firstColumn(ctx, conn, "SELECT pg_is_in_recovery()")
+		if err != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		if len(rows) == 1 && rows[0] == "f" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(promoteLook):
+		}
+	}
 }
 
 // Received is how far a running standby has the primary's log on disk, as a number of
@@ -284,6 +315,11 @@ func (s *Server) exec(ctx context.Context, sql string) ([]string, error) {
 		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	return firstColumn(ctx, conn, sql)
+}
+
+// firstColumn is the first column of what a statement answers.
+func firstColumn(ctx context.Context, conn *pgconn.PgConn, sql string) ([]string, error) {
 	results, err := conn.Exec(ctx, sql).ReadAll()
 	if err != nil || len(results) == 0 {
 		return nil, err

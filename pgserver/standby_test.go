@@ -231,6 +231,35 @@ func TestRewindCopies(t *testing.T) {
 	await(t, s, "select pg_is_in_recovery()", "t")
 }
 
+// A promotion is done at once where the log that is left to replay has a vacuum, which
+// any open snapshot of the standby holds up, also a snapshot of the promotion itself.
+func TestPromoteBehindVacuum(t *testing.T) {
+	a, b := pair(t)
+	onA, onB := a.ConnString("postgres"), b.ConnString("postgres")
+	mustQuery(t, onB, "alter system set max_standby_streaming_delay = -1")
+	mustQuery(t, onB, "alter system set max_standby_archive_delay = -1")
+	mustQuery(t, onB, "select pg_reload_conf()")
+	await(t, b, "show max_standby_streaming_delay", "-1")
+	mustQuery(t, onA, "create table t as select generate_series(1, 100) as id")
+	await(t, b, "select count(*) from t", "100")
+	mustQuery(t, onB, "select pg_wal_replay_pause()")
+	await(t, b, "select pg_get_wal_replay_pause_state()", "paused")
+	mustQuery(t, onA, "delete from t where id < 100")
+	mustQuery(t, onA, "vacuum t")
+	written := mustQuery(t, onA, "select pg_switch_wal()")
+	await(t, b, "select pg_last_wal_receive_lsn() >= '"+written+"'", "t")
+	a.Kill()
+
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
+	defer cancel()
+	if err := b.Promote(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustQuery(t, onB, "select count(*) from t"); got != "1" {
+		t.Errorf("%s rows, want 1", got)
+	}
+}
+
 func TestBaseBackupNeedsRoom(t *testing.T) {
 	a, b := pair(t)
 	if err := b.Config().BaseBackup(t.Context(), a); err == nil || !strings.Contains(err.Error(), "not empty") {
