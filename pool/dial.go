@@ -40,32 +40,46 @@ func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
 	return nil, failed.error(sh)
 }
 
-// dialHost logs in to one server, in a limited time.
+// dialHost logs in to one server, in a limited time, or takes a login that was made ahead.
 func (l *Lane) dialHost(ctx context.Context, host string, own bool, limit time.Duration) (*Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	c, pc, err := l.login(ctx, host, !own)
+	if c := l.shard.ahead.take(l, host, own); c != nil {
+		if err := l.admit(ctx, c, own, min(limit, aheadLimit)); err == nil {
+			return c, nil
+		}
+		// A new login will tell why.
+	}
+	c, err := l.login(ctx, host, !own)
 	if err != nil {
 		return nil, err
 	}
+	if err := l.admit(ctx, c, own, limit); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// admit asks a new backend what it must answer before it is used, and closes it if it may not be. The server has limit to answer.
+func (l *Lane) admit(ctx context.Context, c *Conn, own bool, limit time.Duration) error {
 	c.own = own
 	if role := l.Role(); role != "" {
-		if err := c.checkPoolUser(pc.User, role); err != nil {
+		if err := c.checkPoolUser(l.shard.pool.conf().loginName(l.key.User), role); err != nil {
 			c.hangUp()
-			return nil, err
+			return err
 		}
 	}
 	if err := c.verify(ctx, limit); err != nil {
 		c.hangUp()
-		return nil, err
+		return err
 	}
 	l.shard.pool.processes.add(c)
 	if err := c.readmit(ctx, limit); err != nil {
 		l.shard.pool.processes.remove(c)
 		c.hangUp()
-		return nil, err
+		return err
 	}
-	return c, nil
+	return nil
 }
 
 // readmit repeats what may have changed before others could find the backend: it may have to register, or its server may
@@ -86,10 +100,10 @@ func (c *Conn) readmit(ctx context.Context, limit time.Duration) error {
 }
 
 // login logs in to one server, without asking it anything. watched says that a loop watches the connection, if there is one.
-func (l *Lane) login(ctx context.Context, host string, watched bool) (*Conn, *pgconn.Config, error) {
+func (l *Lane) login(ctx context.Context, host string, watched bool) (*Conn, error) {
 	pc, err := l.shard.connConfig(l.key, host)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	conf := l.shard.pool.conf()
 	dial := pc.DialFunc
@@ -107,16 +121,16 @@ func (l *Lane) login(ctx context.Context, host string, watched bool) (*Conn, *pg
 	l.shard.pool.keys.use(pc, l.key.User)
 	pg, err := pgconn.ConnectConfig(ctx, pc)
 	if err != nil {
-		return nil, nil, l.shard.dialError(host, err)
+		return nil, l.shard.dialError(host, err)
 	}
 	h, err := pg.Hijack()
 	if err != nil {
-		return nil, nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
+		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
 	}
 	h.Conn = unwrapped(h.Conn)
 	if err := quiet(h.Conn); err != nil {
 		_ = h.Conn.Close()
-		return nil, nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
+		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
 	}
 	c := &Conn{
 		Stream: wire.NewStream(h.Conn), pid: int32(h.PID), secret: h.SecretKey,
@@ -127,7 +141,7 @@ func (l *Lane) login(ctx context.Context, host string, watched bool) (*Conn, *pg
 		c.endpoint.upgrade = sslUpgrade(h.TLSConfig)
 	}
 	c.prepared.reset()
-	return c, pc, nil
+	return c, nil
 }
 
 // quiet ends the background read that pgconn starts when a write is slow, and that outlives

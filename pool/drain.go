@@ -46,7 +46,7 @@ func (sh *Shard) Empty() bool {
 	used, open := sh.used(), sh.total
 	sh.mu.Unlock()
 	if used == 0 && open > 0 {
-		sh.retire(func(*Lane) bool { return true })
+		sh.retire(everyKey)
 	}
 	return used == 0
 }

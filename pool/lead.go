@@ -84,7 +84,7 @@ func (sh *Shard) closeOutdated() {
 	if len(late) == 0 {
 		return
 	}
-	sh.retire(func(*Lane) bool { return true })
+	sh.dismiss(everyKey, true)
 	for _, c := range late {
 		c.GiveUp()
 	}

@@ -185,7 +185,7 @@ func (p *Pool) Pause(ctx context.Context, sh *Shard) error {
 		}
 	}
 	for _, s := range shards {
-		s.retire(func(*Lane) bool { return true })
+		s.retire(everyKey)
 	}
 	return nil
 }

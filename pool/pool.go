@@ -92,7 +92,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 	}
 	if old := sh.spec.Load(); old != s {
 		if sh.spec.Store(s); !old.Reaches(s) {
-			sh.retire(func(*Lane) bool { return true })
+			sh.retire(everyKey)
 			sh.respecify(s)
 		}
 	}
@@ -126,19 +126,25 @@ func (p *Pool) ForgetEffects() {
 // new login has other defaults, and DROP DATABASE fails while a connection is open.
 func (p *Pool) Retire(match func(Key) bool) {
 	for _, sh := range p.all() {
-		sh.retire(func(l *Lane) bool { return match(l.key) })
+		sh.retire(match)
 	}
 }
 
-// retire is Retire on one shard, for matching lanes.
-func (sh *Shard) retire(match func(*Lane) bool) { sh.dismiss(match, true) }
+// retire is Retire on one shard.
+func (sh *Shard) retire(match func(Key) bool) {
+	sh.ahead.drop(match)
+	sh.dismiss(match, true)
+}
 
-// dismiss closes connections of matching lanes as soon as they are idle. With forget a new login may have other parameters.
-func (sh *Shard) dismiss(match func(*Lane) bool, forget bool) {
+// everyKey matches all keys.
+func everyKey(Key) bool { return true }
+
+// dismiss closes connections of matching keys as soon as they are idle. With forget a new login may have other parameters.
+func (sh *Shard) dismiss(match func(Key) bool, forget bool) {
 	sh.mu.Lock()
 	var gone []*Conn
 	for _, l := range sh.lanes {
-		if !match(l) {
+		if !match(l.key) {
 			continue
 		}
 		l.epoch++
@@ -216,7 +222,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			p.Retire(func(Key) bool { return true })
+			p.Retire(everyKey)
 			p.farewells.Wait()
 			p.ghosts.end()
 			return nil

@@ -23,7 +23,7 @@ func (sh *Shard) DialProbe(ctx context.Context, address, database, user string) 
 	ctx, stop := context.WithTimeout(ctx, sh.pool.conf().ConnectTimeout)
 	defer stop()
 	lane := sh.OpenLane(NewKey(database, user, probeSettings))
-	c, _, err := lane.login(ctx, address, false)
+	c, err := lane.login(ctx, address, false)
 	if err != nil {
 		lane.CloseLane()
 		return nil, err

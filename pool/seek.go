@@ -17,6 +17,9 @@ func (sh *Shard) Seek(sought bool) {
 	defer sh.mu.Unlock()
 	sh.pauses.seek, sh.pauses.rift = sought, false
 	sh.pauses.set()
+	if !sought {
+		sh.ahead.over(time.Now())
+	}
 }
 
 // Split says that two servers of the shard are primaries of the same timeline. Sessions are refused until Seek is called.
@@ -34,7 +37,7 @@ func (sh *Shard) Sought() bool {
 }
 
 // CloseIdle closes the connections that no session holds, and the others as soon as they are given back.
-func (sh *Shard) CloseIdle() { sh.dismiss(func(*Lane) bool { return true }, false) }
+func (sh *Shard) CloseIdle() { sh.dismiss(everyKey, false) }
 
 // refuses reports whether a session does not wait for a primary at all.
 func (w *Want) refuses(g *gate) bool { return g.rift || g.sought && w.Login && !w.Waits }

@@ -25,6 +25,7 @@ type Shard struct {
 	Stats         Stats
 	pauses        pauses
 	lead          lead
+	ahead         ahead
 	standbys      standbys
 	standby       *standby     // set if this is one of the shard's standbys, see Standby
 	share         atomic.Int64 // see SetShare

@@ -190,7 +190,7 @@ func (sh *Shard) Standbys() []*Shard {
 func (sh *Shard) respecify(spec *directory.Shard) {
 	for _, c := range sh.Standbys() {
 		c.spec.Store(spec)
-		c.retire(func(*Lane) bool { return true })
+		c.retire(everyKey)
 	}
 }
 
@@ -238,7 +238,7 @@ func (sh *Shard) Eject(address string) {
 	c.standby.mu.Lock()
 	c.standby.eject.byHand = true
 	c.standby.mu.Unlock()
-	c.retire(func(*Lane) bool { return true })
+	c.retire(everyKey)
 }
 
 // Admit undoes Eject, and ends the pause of a standby that could not be reached.

@@ -12,6 +12,7 @@ import (
 // that died, and serves waiters whose patience is over.
 func (sh *Shard) sweep(now time.Time) {
 	var gone, look []*Conn
+	sh.ahead.expire(now, sh.Paused())
 	sh.mu.Lock()
 	for key, l := range sh.lanes {
 		keep := l.idle[:0]

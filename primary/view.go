@@ -107,6 +107,17 @@ func (v *View) Answers(address string) bool {
 	return false
 }
 
+// Standbys returns the addresses of the servers that are standbys.
+func (v *View) Standbys() []string {
+	var out []string
+	for i := range v.Servers {
+		if v.Servers[i].Role == Follows {
+			out = append(out, v.Servers[i].Address)
+		}
+	}
+	return out
+}
+
 // Suspect returns what the last primary has answered.
 func (v *View) Suspect() Kind {
 	for i := range v.Servers {

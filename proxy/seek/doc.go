@@ -8,7 +8,7 @@
 // What becomes of a shard whose primary is lost:
 //
 //  1. A login fails, or a probe is refused or not answered. The Watcher's view is not open any more: Seeker tells the pool to let sessions
-//     wait, and to close idle connections, unless the server is only silent.
+//     wait, to close idle connections, unless the server is only silent, and to log in to the standbys, one of which will be the primary.
 //  2. The primary answers again, or another server is a primary of a higher generation. The pool closes all connections to servers of
 //     lower generations, also those in use, and dials the new primary. Config.Settle ends the transactions that are in doubt there, and sessions go on.
 //  3. The directory is told the new generation, so that other proxies know at once, and refuse the old primary from then on.

@@ -24,6 +24,8 @@ type Shard interface {
 	// Empty reports whether no session uses a connection to the shard.
 	Empty() bool
 	CloseIdle()
+	// Anticipate logs in to servers one of which is about to be the primary, in the background.
+	Anticipate(addresses []string)
 	Answers() uint64
 	// Watched says where to learn what is known of the servers.
 	Watched(view func() *primary.View)
@@ -206,6 +208,9 @@ func (s *Seeker) changed(w *watched, was, now *primary.View) {
 		lead = ""
 	}
 	sh.Lead(lead)
+	if now.State == primary.Seeking {
+		sh.Anticipate(now.Standbys())
+	}
 	if was.Open() && !now.Open() && now.Suspect() != primary.Silent {
 		sh.CloseIdle()
 	}

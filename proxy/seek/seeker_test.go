@@ -33,6 +33,7 @@ type world struct {
 	busy    bool     // a session uses the shard
 	ended   []string // drains that were taken out of the directory
 	closed  int
+	ahead   []string // servers that were logged in to ahead
 	waits   bool
 	snap    *directory.Snapshot
 	entered []string
@@ -111,12 +112,13 @@ func (s shard) Lead(address string)                          { s.w.set(func() { 
 func (s shard) Raise(g primary.Generation, _ primary.Ruling) { s.w.set(func() { s.w.raised = g }) }
 func (s shard) Seek(sought bool)                             { s.w.set(func() { s.w.sought, s.w.split = sought, false }) }
 
-func (s shard) Split()                { s.w.set(func() { s.w.sought, s.w.split = true, true }) }
-func (s shard) Fence(timeline uint32) { s.w.set(func() { s.w.fenced = timeline }) }
-func (s shard) Drain(d pool.Drain)    { s.w.set(func() { s.w.drained = d }) }
-func (s shard) CloseIdle()            { s.w.set(func() { s.w.closed++ }) }
-func (s shard) Answers() uint64       { return 0 }
-func (shard) Paused() bool            { return false }
+func (s shard) Split()                 { s.w.set(func() { s.w.sought, s.w.split = true, true }) }
+func (s shard) Fence(timeline uint32)  { s.w.set(func() { s.w.fenced = timeline }) }
+func (s shard) Drain(d pool.Drain)     { s.w.set(func() { s.w.drained = d }) }
+func (s shard) CloseIdle()             { s.w.set(func() { s.w.closed++ }) }
+func (s shard) Anticipate(at []string) { s.w.set(func() { s.w.ahead = at }) }
+func (s shard) Answers() uint64        { return 0 }
+func (shard) Paused() bool             { return false }
 
 func (shard) Watched(func() *primary.View) {}
 
@@ -191,7 +193,7 @@ func TestSeeker(t *testing.T) {
 	w.await("start", func() bool { return w.lead == "a:1" && !w.sought })
 	w.set(func() { w.servers["a:1"] = "refuses" })
 	w.Suspect(t.Context(), "s")
-	w.await("a is gone", func() bool { return w.sought && w.closed == 1 })
+	w.await("a is gone", func() bool { return w.sought && w.closed == 1 && fmt.Sprint(w.ahead) == "[b:1]" })
 	if text := w.Describe("s"); !strings.Contains(text, "a:1 refuses connections; b:1 is a standby") {
 		t.Error(text)
 	}
