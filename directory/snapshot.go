@@ -253,6 +253,11 @@ func (sh *Shard) Reaches(other *Shard) bool {
 	return slices.Equal(sh.Hosts, other.Hosts) && maps.Equal(sh.Options, other.Options)
 }
 
+// ReachesAt reports whether both entries lead to the server at an address in the same way, whatever other servers they have.
+func (sh *Shard) ReachesAt(other *Shard, address string) bool {
+	return slices.Contains(sh.Hosts, address) && slices.Contains(other.Hosts, address) && maps.Equal(sh.Options, other.Options)
+}
+
 // ShardState says what a shard may be given.
 type ShardState string
 

@@ -48,7 +48,7 @@ type early struct {
 
 const (
 	// maxAhead bounds the logins made ahead to one server, and aheadPerLane those of one lane.
-	maxAhead, aheadPerLane = 8, 2
+	maxAhead, aheadPerLane = 8, 4
 	// aheadFor is for how long they are kept when there is a primary again.
 	aheadFor = 5 * time.Second
 	// aheadLimit is how long each may take, and its server to answer when it is used.
@@ -91,7 +91,7 @@ func (a *ahead) next(addresses []string) (fresh []string) {
 }
 
 // foreseen lists the logins that will be wanted of a server: weft's own ones, which settle what is in doubt, and one for each lane that sessions use,
-// the most used first; then another one for each.
+// the most used first; then another one for each, and so on.
 func (sh *Shard) foreseen(address string) []aheadKey {
 	type use struct {
 		aheadKey
@@ -186,6 +186,14 @@ func (a *ahead) put(u *under, e early) bool {
 	return true
 }
 
+// early returns a backend of the primary that was logged in to ahead, nil if there is none.
+func (l *Lane) early(host string, own bool) *Conn {
+	if p := l.shard.lead.primary.Load(); p == nil || *p != host {
+		return nil // the server has not been promoted yet
+	}
+	return l.shard.ahead.take(l, host, own)
+}
+
 // take returns a backend that was logged in to ahead, nil if there is none.
 func (a *ahead) take(l *Lane, host string, own bool) *Conn {
 	k := aheadKey{host, l.key, own}
@@ -201,7 +209,7 @@ func (a *ahead) take(l *Lane, host string, own bool) *Conn {
 			delete(a.made, k)
 		}
 		a.mu.Unlock()
-		if spec := l.shard.spec.Load(); (e.spec == spec || e.spec.Reaches(spec)) && e.c.alive() {
+		if e.spec.ReachesAt(l.shard.spec.Load(), host) && e.c.alive() {
 			e.c.lane = l
 			return e.c
 		}
@@ -231,13 +239,18 @@ func (a *ahead) expire(now time.Time, paused bool) {
 
 // drop closes the logins of matching keys: a new one may be told something else, or be refused.
 func (a *ahead) drop(match func(Key) bool) {
+	a.dropAt(func(k aheadKey) bool { return match(k.key) })
+}
+
+// dropAt closes the logins that match.
+func (a *ahead) dropAt(match func(aheadKey) bool) {
 	var gone []early
 	a.mu.Lock()
 	for u := range a.underway {
-		u.void = u.void || match(u.key)
+		u.void = u.void || match(u.aheadKey)
 	}
 	for k, list := range a.made {
-		if match(k.key) {
+		if match(k) {
 			gone = append(gone, list...)
 			delete(a.made, k)
 		}

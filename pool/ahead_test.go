@@ -74,6 +74,10 @@ func TestAnticipate(t *testing.T) {
 	sh.Anticipate([]string{r.b.Addr()}) // each server once
 	held.Discard()
 	ahead := r.await(r.b.Addr(), 3)
+	if c, err := r.lane.Dedicated(t.Context()); err == nil { // not promoted yet: the logins stay
+		c.Discard()
+		t.Error("the standby counts as the primary")
+	}
 	if err := r.b.Promote(t.Context()); err != nil {
 		t.Fatal(err)
 	}

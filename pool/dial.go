@@ -44,7 +44,7 @@ func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
 func (l *Lane) dialHost(ctx context.Context, host string, own bool, limit time.Duration) (*Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	if c := l.shard.ahead.take(l, host, own); c != nil {
+	if c := l.early(host, own); c != nil {
 		if err := l.admit(ctx, c, own, min(limit, aheadLimit)); err == nil {
 			return c, nil
 		}

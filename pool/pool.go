@@ -75,8 +75,8 @@ func (p *Pool) Reconfigure(cfg Config) error {
 // Config returns the configuration with defaults filled in.
 func (p *Pool) Config() Config { return *p.conf() }
 
-// Shard returns the connections to a shard of the snapshot. When the shard's endpoint has
-// changed, connections to the old endpoint are not used again.
+// Shard returns the connections to a shard of the snapshot. When the shard's servers have
+// changed, connections to those that have left are not used again.
 func (p *Pool) Shard(s *directory.Shard) *Shard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +92,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 	}
 	if old := sh.spec.Load(); old != s {
 		if sh.spec.Store(s); !old.Reaches(s) {
-			sh.retire(everyKey)
-			sh.respecify(s)
+			sh.respecify(old, s)
 		}
 	}
 	sh.Raise(s.Generation(), s.Ruling)

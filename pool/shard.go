@@ -358,7 +358,9 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 		sh.serveQueue()
 		return nil, err
 	}
-	c.epoch, c.lentTo = epoch, to
+	if c.epoch, c.lentTo = epoch, to; !c.stays() {
+		c.epoch-- // not lent again
+	}
 	l.welcome = cloneParams(c.params)
 	sh.serveQueue() // another may dial now
 	return c, nil

@@ -59,7 +59,7 @@ func (s *Spares) Dial(ctx context.Context, spec *directory.Shard, database, user
 	key := spareKey{spec.Name, database, user}
 	for c := s.take(key); c != nil; c = s.take(key) {
 		// The shard may be on another server now.
-		if (c.spec == spec || c.spec.Reaches(spec)) && !c.Conn.givenUp.Load() && !c.Readable() {
+		if c.fits(c.spec, spec) && !c.Conn.givenUp.Load() && !c.Readable() {
 			return &Spare{Conn: c.Conn, spares: s, key: key, spec: c.spec}, nil
 		}
 		c.Conn.Terminate()

@@ -186,14 +186,6 @@ func (sh *Shard) Standbys() []*Shard {
 	return out
 }
 
-// respecify tells the standbys of a shard that the directory says something else of it. Connections are not used again.
-func (sh *Shard) respecify(spec *directory.Shard) {
-	for _, c := range sh.Standbys() {
-		c.spec.Store(spec)
-		c.retire(everyKey)
-	}
-}
-
 // fit reports whether a standby is up to date enough for a read, and can be reached as far as is known.
 func (b *standby) fit(s *primary.Server, r *Read) bool {
 	if s.Fresh.IsZero() || s.Fresh.Before(r.After) || s.Seen.LSN < r.LSN {
