@@ -171,7 +171,7 @@ func (sh *Shard) enqueue(w *waiter) {
 	p.class = priority.class()
 	if w.want.Underway {
 		// Sessions that hold connections come first, in order of arrival.
-		if sh.dials < sh.pool.conf().MaxDials { // else it waits for a login, not for other sessions
+		if sh.dials < sh.mostDials() { // else it waits for a login, not for other sessions
 			sh.admission.pressed = w.since
 		}
 		p.class, p.key = classUnderway, 0

@@ -18,6 +18,7 @@ type doorman struct {
 	addr        string
 	now, most   atomic.Int64
 	connections atomic.Int64
+	shut        atomic.Bool // nobody is let in
 }
 
 func newDoorman(t *testing.T) *doorman {
@@ -50,6 +51,9 @@ func (d *doorman) admit(c net.Conn) {
 	for most := d.most.Load(); n > most && !d.most.CompareAndSwap(most, n); most = d.most.Load() {
 	}
 	time.Sleep(20 * time.Millisecond)
+	for d.shut.Load() {
+		time.Sleep(time.Millisecond)
+	}
 	d.now.Add(-1)
 	to, err := net.Dial("tcp", postgres.Addr())
 	if err != nil {
@@ -111,4 +115,35 @@ func TestMaxDials(t *testing.T) {
 	if n := d.connections.Load() - had; n > 15 {
 		t.Errorf("%d logins for 30 sessions", n)
 	}
+}
+
+// TestRamp: when a shard has a primary again, its first connection is made before others are dialled, unless its server takes long.
+func TestRamp(t *testing.T) {
+	d := newDoorman(t)
+	_, sh := home(t, pool.Config{HealthInterval: 10 * time.Millisecond, QueueTimeout: pgtest.Patience}, d.addr)
+	l := lane(t, sh)
+	d.shut.Store(true)
+	defer d.shut.Store(false)
+	sh.Seek(true)
+	began := time.Now()
+	sh.Seek(false)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			c, err := l.Acquire(context.Background(), pool.Want{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Release()
+		})
+	}
+	for d.now.Load() < 4 {
+		if n := d.now.Load(); n > 1 && time.Since(began) < 500*time.Millisecond {
+			t.Fatalf("%d logins at a time", n)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	d.shut.Store(false)
+	wg.Wait()
 }

@@ -15,6 +15,9 @@ import (
 func (sh *Shard) Seek(sought bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if sh.pauses.seek && !sought {
+		sh.ramp = time.Now()
+	}
 	sh.pauses.seek, sh.pauses.rift = sought, false
 	sh.pauses.set()
 	if !sought {
@@ -38,6 +41,24 @@ func (sh *Shard) Sought() bool {
 
 // CloseIdle closes the connections that no session holds, and the others as soon as they are given back.
 func (sh *Shard) CloseIdle() { sh.dismiss(everyKey, false) }
+
+// rampFor is for how long after a search sessions dial one after the other at first.
+const rampFor = 500 * time.Millisecond
+
+// mostDials returns how many connections may be dialled at a time. When a shard has a primary again, all sessions want a connection at once, and each
+// backend has to read the catalog. The first of them, and so those that use its connection next, have it sooner if it is made before the others: one
+// more may be dialled than there are. mu is held.
+func (sh *Shard) mostDials() int {
+	most := sh.pool.conf().MaxDials
+	switch {
+	case sh.ramp.IsZero():
+		return most
+	case time.Since(sh.ramp) > rampFor:
+		sh.ramp = time.Time{}
+		return most
+	}
+	return min(most, 1+sh.total-sh.dials)
+}
 
 // refuses reports whether a session does not wait for a primary at all.
 func (w *Want) refuses(g *gate) bool { return g.rift || g.sought && w.Login && !w.Waits }

@@ -40,6 +40,7 @@ type Shard struct {
 	idle  int            // connections in the idle lists of the lanes
 	kept  int            // connections that sessions keep between transactions
 	dials int            // connections being dialled for sessions
+	ramp  time.Time      // when the last search for a primary was over; zero after rampFor
 	queue fair           // sessions that wait for a connection
 	loans span
 	stall stall
@@ -257,7 +258,7 @@ func (l *Lane) takeIdle(want Want) *Conn {
 // reserve takes the right to dial one connection for the lane, unless as many are being dialled as may be at a time. If the user's limit or the
 // shard's is reached, it closes an idle connection that counts towards it. mu is held.
 func (sh *Shard) reserve(l *Lane) bool {
-	if sh.dials >= sh.pool.conf().MaxDials {
+	if sh.dials >= sh.mostDials() {
 		return false
 	}
 	user := l.key.User

@@ -202,7 +202,7 @@ func (sh *Shard) fit(w *waiter, claim bool, now time.Time) (*Conn, outcome) {
 	// Where the lane has a free connection, it has custom parameters that the session has not set. Each that comes
 	// back may have.
 	other := len(w.lane.idle) > 0
-	if sh.dials >= sh.pool.conf().MaxDials {
+	if sh.dials >= sh.mostDials() {
 		if other {
 			return nil, unlike
 		}
