@@ -77,6 +77,8 @@ type Whole struct {
 	// Conflict, for an INSERT of one row, are the lookups that may find a conflicting row: if
 	// that row is on another shard, the INSERT goes there.
 	Conflict []*LookupKey
+	// Updates says that an existing row may be updated.
+	Updates bool
 }
 
 // Locking is a step that answers a query which locks rows.

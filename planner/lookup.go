@@ -94,6 +94,7 @@ func (wr writes) followed() {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		w.Verb, w.Returns = "INSERT", len(n.InsertStmt.ReturningList) > 0
+		whole.Updates = n.InsertStmt.GetOnConflictClause().GetAction() == pg.OnConflictAction_ONCONFLICT_UPDATE
 	case *pg.Node_UpdateStmt:
 		w.Verb, w.Returns = "UPDATE", len(n.UpdateStmt.ReturningList) > 0
 	case *pg.Node_DeleteStmt:

@@ -110,7 +110,7 @@ func (x *load) run() error {
 	err = x.end(err)
 	s.pipe.noteCopy(copyOver)
 	if err == nil && x.lookups {
-		err = s.lookups.keepWriters()
+		err = s.lookups.keepWritten(&keeping{})
 	}
 	return err
 }

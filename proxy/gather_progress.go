@@ -15,6 +15,10 @@ type progress struct {
 	supplied [][]byte
 	// claims are the lookup entries that were taken for the rows beforehand.
 	claims []lookupClaim
+	// met are the entries that were not taken because other rows have the values.
+	met []lookupClaim
+	// astray says that a row of met was sent to another shard than its own.
+	astray bool
 	// items are the values of plan.LookupKey.Items for the rows.
 	items map[*plan.LookupKey][]datum.Value
 	// returned are the rows of those steps whose rows are divided among the shards, by step.
@@ -44,7 +48,7 @@ func (p *progress) gaveNone(step, shard int) bool {
 
 // restart forgets an attempt whose transaction has been rolled back.
 func (p *progress) restart() {
-	p.supplied, p.claims, p.returned, p.begun = nil, nil, nil, false
+	p.supplied, p.claims, p.met, p.astray, p.returned, p.begun = nil, nil, nil, false, nil, false
 }
 
 // repeat is whether a statement that has failed may be carried out once more, without the
@@ -52,11 +56,21 @@ func (p *progress) restart() {
 // has been sent nothing of the result.
 type repeat struct {
 	alone  bool // the statement is a transaction by itself
-	passed bool // the client has been sent a row
+	passed bool // the client's output has rows, or their description
 	told   bool // the client has been told the columns of RETURNING
 	// stray is why the statement is to be carried out once more; nil if it is not.
 	stray error
+	// rows are those in the client's output. They can be taken back until the first of them is
+	// sent.
+	rows retained
 }
 
 // possible reports whether the statement may be carried out once more.
 func (t *repeat) possible() bool { return t.alone && !t.passed && !t.told }
+
+// takeBack takes rows back from the client's output, if it can.
+func (t *repeat) takeBack(s *Session) {
+	if t.passed && t.rows.takeBack(s) {
+		t.passed = false
+	}
+}

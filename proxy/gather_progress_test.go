@@ -55,10 +55,10 @@ func TestProgressGaveNone(t *testing.T) {
 
 // TestProgressRestart: another attempt draws its own values and claims its own entries.
 func TestProgressRestart(t *testing.T) {
-	p := progress{supplied: [][]byte{{1}}, claims: make([]lookupClaim, 1), begun: true}
+	p := progress{supplied: [][]byte{{1}}, claims: make([]lookupClaim, 1), met: make([]lookupClaim, 1), astray: true, begun: true}
 	p.beginSteps(1)
 	p.restart()
-	if p.supplied != nil || p.claims != nil || p.returned != nil || p.begun {
+	if p.supplied != nil || p.claims != nil || p.met != nil || p.astray || p.returned != nil || p.begun {
 		t.Errorf("of the last attempt is left %+v", p)
 	}
 }

@@ -98,7 +98,7 @@ func (lk *lookups) afterLookups(c *plan.Change) error {
 	if err := lk.followSteps(steps, true); err != nil {
 		return err
 	}
-	return lk.keepWriters() // removes the entries of rows that have gone
+	return lk.keepWritten(&keeping{}) // removes the entries of rows that have gone
 }
 
 func catalogName(n plan.Name) catalog.Name { return catalog.Name{Schema: n.Schema, Name: n.Table} }
@@ -131,7 +131,7 @@ func (lk *lookups) followSteps(steps []*schema.LookupStep, keep bool) error {
 		}
 		lk.s.gather.sendLegs(legs)
 		if err = lk.s.legs.endLegs(legs, false); err == nil && keep {
-			err = lk.keepLookups(slices.Clone(all), nil)
+			err = lk.keepLookups(slices.Clone(all), &keeping{})
 		}
 		if err != nil {
 			return duplicated(step, err)

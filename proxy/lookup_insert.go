@@ -46,7 +46,7 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 		}
 		n += changed
 		if from = to; from < len(in.places) {
-			if err := s.lookups.keepWritten(x.progress.claims, x.strictLookups(), false); err != nil {
+			if err := s.lookups.keepWritten(x.keeping()); err != nil {
 				return 0, err
 			}
 			x.progress.claims = nil

@@ -31,20 +31,27 @@ const (
 	maxApply = 1 << 20
 )
 
-// keepLookups brings the lookups up to date after a statement that has written on these shards.
-// claims are entries that have been made already. If it returns an error, the transaction has
-// failed.
-func (lk *lookups) keepLookups(shards []int, claims []lookupClaim) error {
-	return lk.keepAll(shards, claims, nil, false)
+// keeping is what is known of a statement beside its notes.
+type keeping struct {
+	claims []lookupClaim // entries that have been made already
+	met    []lookupClaim // entries that were not made because other rows had the values
+	// strict are the lookups to which only claimed values may be added.
+	strict map[string]bool
+	// exchange says that rows that exchange their values are an error, as in PostgreSQL, which
+	// checks uniqueness row by row: the row it changes first finds its value taken.
+	exchange bool
 }
 
-// keepAll is keepLookups with two more rules. strict are the lookups to which only claimed
-// values may be added. With exchange, rows that exchange their values are an error, as in
-// PostgreSQL, which checks uniqueness row by row: the row it changes first finds its value
-// taken.
-func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string]bool, exchange bool) error {
+// keeping returns what keepLookups has to know of a write.
+func (x *gathering) keeping() *keeping {
+	return &keeping{claims: x.progress.claims, met: x.progress.met, strict: x.strictLookups()}
+}
+
+// keepLookups brings the lookups up to date after a statement that has written on these shards.
+// If it returns an error, the transaction has failed.
+func (lk *lookups) keepLookups(shards []int, k *keeping) error {
 	claimed := map[string]bool{}
-	for _, c := range claims {
+	for _, c := range k.claims {
 		claimed[c.lookup] = true
 	}
 	for len(shards) > 0 {
@@ -66,27 +73,30 @@ func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string
 		if err != nil {
 			return err
 		}
-		if exchange {
+		if k.exchange {
 			if err := lk.refuseExchange(env.Schema, notes.entries); err != nil {
 				return err
 			}
 		}
-		calls, err := lk.applyCalls(notes.entries, claimed, strict)
+		gone := k.rowsGone(notes.entries)
+		for name := range k.strict {
+			if gone[name] {
+				return rowGone(nil)
+			}
+		}
+		calls, err := lk.applyCalls(notes.entries, claimed, k.strict)
 		if err == nil {
 			err = lk.applyLookups(calls)
 		}
 		if err != nil {
-			return lookupError(env.Schema, err)
+			return goneError(lookupError(env.Schema, err), takenIn(err), gone)
 		}
 	}
-	return lk.applyLookups(releaseCalls(claims))
+	return lk.applyLookups(releaseCalls(k.claims))
 }
 
-// keepWriters is keepLookups for all participants that have written, without claims.
-func (lk *lookups) keepWriters() error { return lk.keepWritten(nil, nil, false) }
-
-// keepWritten is keepAll for all participants that have written.
-func (lk *lookups) keepWritten(claims []lookupClaim, strict map[string]bool, exchange bool) error {
+// keepWritten is keepLookups for all participants that have written.
+func (lk *lookups) keepWritten(k *keeping) error {
 	if lk.s.held.conn != nil {
 		if err := lk.s.held.park(); err != nil {
 			return err
@@ -101,7 +111,7 @@ func (lk *lookups) keepWritten(claims []lookupClaim, strict map[string]bool, exc
 			shards = append(shards, i)
 		}
 	}
-	return lk.keepAll(shards, claims, strict, exchange)
+	return lk.keepLookups(shards, k)
 }
 
 // lookupNotes are the changes of entries that triggers have noted.
@@ -196,8 +206,7 @@ func (lk *lookups) rightPlace(shard int, lookup string, entry []byte) error {
 		return err
 	}
 	if at, ok := lk.s.route.shardOf(lk.groupOf(lookup), id); !ok || at != shard {
-		return pgerr.New(pgerr.SerializationFailure, "could not serialize access: the row in the way of this one has just gone").
-			WithHint("Run the transaction again.")
+		return rowGone(nil)
 	}
 	return nil
 }
@@ -373,17 +382,14 @@ func (lk *lookups) applyLookups(calls map[int][]lookupCall) error {
 // lookup.
 func lookupError(schema *catalog.Schema, err error) error {
 	var e *pgerr.Error
-	if !errors.As(err, &e) || e.Schema != "weft" || e.Code != pgerr.UniqueViolation {
-		return err
-	}
-	rel, l := lookupNamed(schema, e.Table)
-	if l == nil {
+	name := takenIn(err)
+	rel, l := lookupNamed(schema, name)
+	if name == "" || l == nil || !errors.As(err, &e) {
 		return err
 	}
 	told := *e
 	told.Where, told.Schema, told.Table, told.Position = "", rel.Schema, rel.Name.Name, 0
-	name := l.Index
-	if name == "" {
+	if name = l.Index; name == "" {
 		name = l.Name
 	}
 	told.Message = strings.Replace(e.Message, e.Constraint, name, 1)
@@ -394,6 +400,16 @@ func lookupError(schema *catalog.Schema, err error) error {
 	}
 	told.Detail = strings.Replace(e.Detail, "("+strings.Join(vs, ", ")+")", "("+l.Key()+")", 1)
 	return &told
+}
+
+// takenIn returns the lookup whose table has refused an entry, because there is one of the same
+// value. It is empty for other errors.
+func takenIn(err error) string {
+	var e *pgerr.Error
+	if !errors.As(err, &e) || e.Schema != "weft" || e.Code != pgerr.UniqueViolation {
+		return ""
+	}
+	return e.Table
 }
 
 // lookupNamed finds a lookup and its owner by name.

@@ -231,7 +231,9 @@ func (lk *lookups) claimSome(x *gathering, c *claiming, n int, places []int, tak
 		if other, err = strconv.ParseInt(string(fields[0]), 10, 64); err != nil {
 			break
 		}
+		x.progress.met = append(x.progress.met, lookupClaim{c.lookup, c.entries[i], c.shard})
 		if to, ok := lk.s.route.shardOf(lk.groupOf(c.lookup), vindex.ID(other)); ok {
+			x.progress.astray = x.progress.astray || places[c.rows[i]] != to
 			places[c.rows[i]], taken[c.rows[i]] = to, true
 		}
 	}

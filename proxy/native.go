@@ -210,7 +210,7 @@ func (ga *gatherer) sendSome(legs []*leg, atOnce int) {
 // passRows sends the rows of a result to the client, and counts them.
 func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n int64, err error) {
 	first := true
-	var held retained
+	held := &x.repeat.rows
 	for {
 		row, err := rows.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -219,7 +219,7 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 				ga.s.out.B = x.appendStart(ga.s.out.B)
 			}
 			if x.write != nil && x.out == nil {
-				held.takeBack(ga.s)
+				x.repeat.takeBack(ga.s)
 			}
 			return n, err
 		}
@@ -227,13 +227,14 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 		if first && describe {
 			ga.s.out.Grow()
 			ga.s.out.B = x.appendStart(ga.s.out.B)
+			held.end(ga.s)
+			x.repeat.passed = true
 		}
 		first = false
 		if err != nil {
 			return n, nil
 		}
 		n++
-		x.repeat.passed = true
 		if x.explain != nil {
 			continue // ANALYZE: the client gets no row
 		}
@@ -252,6 +253,7 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 			return n, err
 		}
 		held.end(ga.s)
+		x.repeat.passed = true
 		if ga.s.out.Full() {
 			held.sent = true
 			if err := ga.s.out.flushOrEnd(); err != nil {
@@ -279,11 +281,14 @@ func (h *retained) begin(s *Session) {
 
 func (h *retained) end(s *Session) { h.to = s.out.Len() }
 
-// takeBack removes the rows from the client's output, if none has been sent.
-func (h *retained) takeBack(s *Session) {
-	if !h.sent && h.to > h.from && h.to == s.out.Len() {
-		s.out.B = s.out.B[:h.from]
+// takeBack removes the rows from the client's output, and reports false if some have been sent.
+func (h *retained) takeBack(s *Session) bool {
+	if h.sent || h.to <= h.from || h.to != s.out.Len() {
+		return false
 	}
+	s.out.B = s.out.B[:h.from]
+	*h = retained{}
+	return true
 }
 
 // running reports whether a shard has planned its part: errors in constants have come up

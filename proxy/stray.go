@@ -41,7 +41,7 @@ func (rt *routing) holdsBack(x *gathering, err error) bool {
 	if err == nil || !x.repeat.possible() {
 		return false
 	}
-	if isStray(err) == nil {
+	if isStray(err) == nil && !rt.s.lookups.looksAgain(x, err) {
 		if err = rt.s.reach.asInterrupted(err); !rt.s.reach.makesWay(err) {
 			return false
 		}

@@ -159,11 +159,17 @@ func (o *answers) tellWritten(x *gathering) {
 // columns of RETURNING first.
 func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := wr.writeOut(r, x, describe)
+	err = x.astrayError(err)
 	wr.s.drawn.noteHome(x.plan.HomeDraws)
 	if err == nil && x.plan.Lookups {
-		err = wr.s.lookups.keepWritten(x.progress.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Steps()) == 0)
+		k := x.keeping()
+		k.exchange = x.write.Verb == "UPDATE" && len(x.write.Steps()) == 0
+		err = wr.s.lookups.keepWritten(k)
 	}
 	if err != nil {
+		if x.out == nil {
+			x.repeat.takeBack(wr.s)
+		}
 		return err
 	}
 	wr.s.account.run.rows += n

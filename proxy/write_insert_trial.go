@@ -31,9 +31,13 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 	if err != nil {
 		return 0, unplaced(err)
 	}
+	held := &x.repeat.rows
+	held.begin(s)
 	if describe {
 		s.out.Grow()
 		s.out.B = x.appendStart(s.out.B)
+		held.end(s)
+		x.repeat.passed = true
 	}
 	for _, row := range returned {
 		if row == nil || x.explain != nil {
@@ -51,7 +55,10 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 		}
 		s.out.Grow()
 		s.out.B = append(s.out.B, frame...)
+		held.end(s)
+		x.repeat.passed = true
 		if s.out.Full() {
+			held.sent = true
 			if err := s.out.flushOrEnd(); err != nil {
 				return 0, err
 			}
