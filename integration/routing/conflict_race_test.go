@@ -42,6 +42,9 @@ func conflictLoad(t *testing.T, clients []*pgx.Conn, arbiter, where string) map[
 					fmt.Sprintf("insert into users (id, email) values (%d, '%s') on conflict %s do update set email = 'new%d'", fresh, email, arbiter, fresh),
 					fmt.Sprintf("update users set email = 'new%d' where %s", fresh, fmt.Sprintf(where, email)),
 					fmt.Sprintf("delete from users where %s", fmt.Sprintf(where, email)),
+					fmt.Sprintf("update users set id = %d where %s", fresh, fmt.Sprintf(where, email)),
+					fmt.Sprintf("insert into users (id, email, code) values (%d, '%s', 'c%d') on conflict do nothing", fresh, email, fresh),
+					fmt.Sprintf("with w as (delete from users where %s returning id) select count(*) from w", fmt.Sprintf(where, email)),
 				}
 				texts := []string{statements[g.IntN(len(statements))]}
 				if block {
@@ -97,7 +100,7 @@ func TestConflictRace(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			db := database(t, "conflict_race_"+kind.name)
 			p := newPair(t, db)
-			p.Both(t, "setup", "create table users (id int primary key, email text, n int default 0, gone date)")
+			p.Both(t, "setup", "create table users (id int primary key, email text, n int default 0, gone date, code text unique)")
 			p.Both(t, "setup", "create unique index users_email on users "+kind.index)
 			p.Weft.Must(t, "select weft.shard_table('users', 'id')")
 			for _, at := range [][]*harness.Target{{harness.Postgres(t)}, {harness.Weft(t), other}} {
