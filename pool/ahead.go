@@ -134,8 +134,7 @@ func (a *ahead) login(sh *Shard, k aheadKey) bool {
 	ctx, stop := context.WithTimeout(context.Background(), aheadLimit)
 	defer stop()
 	spec := sh.spec.Load()
-	l := sh.OpenLane(k.key)
-	defer l.CloseLane()
+	l := &Lane{shard: sh, key: k.key} // take has the lane of the session instead
 	c, err := l.login(ctx, k.host, !k.own)
 	if err != nil {
 		return false
@@ -150,11 +149,23 @@ func (a *ahead) login(sh *Shard, k aheadKey) bool {
 	return true
 }
 
-// begin notes that a login is being made. It returns nil if there is a primary again.
+// begin notes that a login is being made. It returns nil if there is a primary again, or if the server has all logins that it may have: those of
+// a search that has just been over stay.
 func (a *ahead) begin(k aheadKey) *under {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.since.IsZero() {
+	n := 0
+	for u := range a.underway {
+		if u.host == k.host {
+			n++
+		}
+	}
+	for made, list := range a.made {
+		if made.host == k.host {
+			n += len(list)
+		}
+	}
+	if !a.since.IsZero() || n >= maxAhead {
 		return nil
 	}
 	if a.underway == nil {

@@ -174,3 +174,21 @@ func TestAheadInVain(t *testing.T) {
 		t.Errorf("at %s, %v", got, err)
 	}
 }
+
+// TestAheadAgain: a primary that comes and goes makes no more logins than one that stays away.
+func TestAheadAgain(t *testing.T) {
+	r := newReplicated(t)
+	sh := r.pool.Shard(r.spec)
+	if _, err := r.at(); err != nil {
+		t.Fatal(err)
+	}
+	const most = 8
+	for n := 1; n <= most+2; n++ {
+		sh.Seek(true)
+		sh.Anticipate([]string{r.b.Addr()})
+		r.await(r.b.Addr(), min(n, most))
+		sh.Seek(false)
+	}
+	r.pool.Retire(func(pool.Key) bool { return true })
+	r.await(r.b.Addr(), 0)
+}
