@@ -211,6 +211,13 @@ func TestMerge(t *testing.T) {
 	if err != nil || len(directory.Diff(first, again)) != 0 || again.Cluster != first.Cluster {
 		t.Errorf("the same file again: %v, %v", directory.Diff(first, again), err)
 	}
+	bare := parse("shards:\n- {name: a, hosts: [a:1, 10.0.0.1:2]}\n- {name: b, hosts: [b:1]}\n")
+	if next, err := bare.Merge(nil, false); err != nil || strings.Join(next.Shards[0].Hosts, " ") != "a:1 10.0.0.1:2" || strings.Join(next.Shards[1].Hosts, " ") != "b:1" {
+		t.Errorf("addresses within braces: %+v, %v", next, err)
+	}
+	if _, err := ParseCluster("c.yaml", []byte("shards:\n- {name: a, hosts: [{adr: 1}]}\n")); err == nil || !strings.Contains(err.Error(), "adr: unknown key") {
+		t.Errorf("a misspelt key: %v", err)
+	}
 	zoned := parse("shards:\n- {name: a, hosts: [{addr: 'a:1', zone: east, weight: 2}, {addr: 'a:2', read: false}, 'a:3']}\n")
 	if next, err := zoned.Merge(nil, false); err != nil || strings.Join(next.Shards[0].Hosts, " ") != "a:1 a:2 a:3" ||
 		!maps.Equal(next.Shards[0].Servers, map[string]directory.Server{"a:1": {Zone: "east", Weight: 2}, "a:2": {NoReads: true}}) {

@@ -122,7 +122,11 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		return
 	}
 	_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
-	if _, mapping := n.(ast.MapNode); mapping && v.Type() == reflect.TypeFor[Host]() {
+	if m, mapping := n.(ast.MapNode); mapping && v.Type() == reflect.TypeFor[Host]() {
+		if address := bareAddress(m); address != "" {
+			v.Set(reflect.ValueOf(Host{Addr: address}))
+			return
+		}
 		text = false // a host is a text or a mapping
 	}
 	if text || v.Type() == durationType {
@@ -204,6 +208,21 @@ func (d *decoder) mapping(n ast.Node, path string, each func(key string, value a
 	for it := m.MapRange(); it.Next(); {
 		each(it.Key().GetToken().Value, it.KeyValue())
 	}
+}
+
+// bareAddress returns the text of an address such as db-1:5432 that the parser takes for a mapping, as it does within braces: there
+// YAML wants a space after the colon of a mapping. It is empty for other mappings.
+func bareAddress(m ast.MapNode) string {
+	pairs := m.MapRange()
+	if !pairs.Next() {
+		return ""
+	}
+	key, port := pairs.Key().GetToken(), unpair(pairs.Value())
+	number, ok := port.(*ast.IntegerNode)
+	if !ok || pairs.Next() || number.GetToken().Position.Offset > key.Position.Offset+len(key.Value)+1 {
+		return ""
+	}
+	return key.Value + ":" + number.GetToken().Value
 }
 
 // unpair returns the value of a key and value; problems with unknown keys
