@@ -70,6 +70,8 @@ func (c *cluster) survive(t *testing.T, rounds int, choose func(round int) (shar
 	stop := serveAll(t.Context(), customers)
 	defer stop()
 	s := newScore(t)
+	others, end := watchThief()
+	defer end()
 	for round := range rounds {
 		shard := choose(round)
 		c.awaitStandby(shard)
@@ -80,7 +82,7 @@ func (c *cluster) survive(t *testing.T, rounds int, choose func(round int) (shar
 		promoted := c.watchPromotion(shard)
 		lost := lose(c, shard)
 		time.Sleep(time.Second)
-		if s.round(round, shard, lost, promoted(), customers); t.Failed() {
+		if s.round(round, shard, lost, promoted(), others.share, customers); t.Failed() {
 			break
 		}
 	}

@@ -15,6 +15,7 @@ import (
 type score struct {
 	t      testing.TB
 	pauses []time.Duration  // the longest that a client has waited for one thing, by round
+	ours   []time.Duration  // those of firsts while which nobody else had much of the processors
 	firsts []time.Duration  // from when the new primary was a standby for the last time to the first answer that it has a part in, by round
 	failed map[string]int   // errors by kind of client
 	most   int              // errors that one client has met in one round, refusals not counted
@@ -31,7 +32,7 @@ func newScore(t testing.TB) *score {
 const waitInTransaction = 5 * time.Second
 
 // round counts what clients have met since the last call. No read fails and no login; of writes that were under way when the primary was lost, one per client may.
-func (s *score) round(round, shard int, lost, promoted time.Time, customers []*customer) {
+func (s *score) round(round, shard int, lost, promoted time.Time, stolen func(from, to time.Time) float64, customers []*customer) {
 	s.t.Helper()
 	met, pause, first := 0, time.Duration(0), time.Duration(-1)
 	for _, u := range customers {
@@ -61,11 +62,15 @@ func (s *score) round(round, shard int, lost, promoted time.Time, customers []*c
 		}
 	}
 	s.pauses = append(s.pauses, pause)
+	others := 0.0
 	if first >= 0 {
 		s.firsts = append(s.firsts, first)
+		if others = stolen(promoted.Add(-time.Second), promoted.Add(time.Second)); others < muchStolen {
+			s.ours = append(s.ours, first)
+		}
 	}
-	s.t.Logf("round %d: shard-%d, pause %v, first answer %v after the promotion, %d writes failed", round, shard, pause.Round(time.Millisecond),
-		first.Round(time.Millisecond), met)
+	s.t.Logf("round %d: shard-%d, pause %v, first answer %v after the promotion, %d writes failed, %.0f %% of the processors stolen", round, shard,
+		pause.Round(time.Millisecond), first.Round(time.Millisecond), met, 100*others)
 }
 
 func list(failed []failure) string {
@@ -85,6 +90,9 @@ func percentile(times []time.Duration, p int) time.Duration {
 	return sorted[max((len(sorted)*p+99)/100, 1)-1].Round(time.Millisecond)
 }
 
+// muchStolen is the part of the processors from which on times say nothing of weft.
+const muchStolen = 0.05
+
 // enough is how many rounds are held against a bar: one round on a busy machine says nothing.
 const enough = 10
 
@@ -94,6 +102,8 @@ func (s *score) report(bar time.Duration) {
 	s.t.Logf("%d rounds: pause p50 %v, p99 %v, max %v (bar %v)", len(s.pauses), percentile(s.pauses, 50), percentile(s.pauses, 99), percentile(s.pauses, 100), bar)
 	s.t.Logf("%d promotions: first answer after p50 %v, p99 %v, max %v (bar %v)", len(s.firsts), percentile(s.firsts, 50), percentile(s.firsts, 99),
 		percentile(s.firsts, 100), barFirst)
+	s.t.Logf("%d of them while less than %.0f %% of the processors were stolen: p50 %v, p99 %v, max %v", len(s.ours), 100*muchStolen,
+		percentile(s.ours, 50), percentile(s.ours, 99), percentile(s.ours, 100))
 	for _, what := range slices.Sorted(maps.Keys(s.found)) {
 		s.t.Logf("%s: %d", what, s.found[what])
 	}
