@@ -114,15 +114,15 @@ func (u *customer) act(c *pgx.Conn, i int64) (id int64, err error) {
 		}
 		return 0, err
 	}
-	err = entered(ctx, c, i)
+	err = entered(ctx, c, i, u.answered)
 	if c.PgConn().TxStatus() != 'I' && !c.IsClosed() {
 		_, _ = c.Exec(ctx, "rollback")
 	}
 	return i, err
 }
 
-// entered is a transfer that enters its number on both sides.
-func entered(ctx context.Context, c *pgx.Conn, i int64) error {
+// entered is a transfer that enters its number on both sides. It tells of each account that a shard has changed.
+func entered(ctx context.Context, c *pgx.Conn, i int64, changed func(account int64)) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		a, b := sides(int(i))
 		for _, account := range []int{a, b} {
@@ -133,9 +133,20 @@ func entered(ctx context.Context, c *pgx.Conn, i int64) error {
 		if _, err := tx.Exec(ctx, "update account set balance = balance - 1 where id = $1", a); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "update account set balance = balance + 1 where id = $1", b)
-		return err
+		changed(int64(a))
+		if _, err := tx.Exec(ctx, "update account set balance = balance + 1 where id = $1", b); err != nil {
+			return err
+		}
+		changed(int64(b))
+		return nil
 	})
+}
+
+// answered notes that the shard of an account has answered.
+func (u *customer) answered(account int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.answers = append(u.answers, answer{time.Now(), u.shardOf[account]})
 }
 
 func (u *customer) note(id int64, began time.Time, login bool, err error) {
