@@ -49,14 +49,14 @@ type early struct {
 const (
 	// maxAhead bounds the logins made ahead to one server, and aheadPerLane those of one lane.
 	maxAhead, aheadPerLane = 8, 4
-	// aheadFor is for how long they are kept when there is a primary again.
+	// aheadFor is for how long logins made ahead are kept when there is a primary again.
 	aheadFor = 5 * time.Second
-	// aheadLimit is how long each may take, and its server to answer when it is used.
+	// aheadLimit is how long one login may take, and how long its server may take to answer when the login is used.
 	aheadLimit = 2 * time.Second
 )
 
 // Anticipate says that the shard has no primary, and which servers may be the next one. weft logs in to each of them, once in a search, as the
-// sessions do that have used the shard. It does not wait for that.
+// sessions do that have used the shard. Anticipate does not wait for the logins.
 func (sh *Shard) Anticipate(addresses []string) {
 	if sh.Paused() {
 		return // an operator wants no connection
@@ -124,7 +124,7 @@ func (sh *Shard) foreseen(address string) []aheadKey {
 	return out[:min(len(out), maxAhead)]
 }
 
-// login makes one login ahead. It reports false if there is no use in making more.
+// login makes one login ahead, and reports false if there is no use in making more.
 func (a *ahead) login(sh *Shard, k aheadKey) bool {
 	u := a.begin(k)
 	if u == nil {
@@ -149,7 +149,7 @@ func (a *ahead) login(sh *Shard, k aheadKey) bool {
 	return true
 }
 
-// begin notes that a login is being made. It returns nil if there is a primary again, or if the server has all logins that it may have: those of
+// begin notes that a login is being made, or returns nil if there is a primary again, or if the server has all logins that it may have: those of
 // a search that has just been over stay.
 func (a *ahead) begin(k aheadKey) *under {
 	a.mu.Lock()

@@ -70,6 +70,20 @@ func (d *doorman) admit(c net.Conn) {
 	wg.Wait()
 }
 
+// borrow has n sessions borrow a connection at once, each for a moment.
+func borrow(t *testing.T, l *pool.Lane, n int, wg *sync.WaitGroup) {
+	for range n {
+		wg.Go(func() {
+			c, err := l.Acquire(context.Background(), pool.Want{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Release()
+		})
+	}
+}
+
 // TestMaxDials: no more logins to a server are under way than may be, and all sessions are served.
 func TestMaxDials(t *testing.T) {
 	d := newDoorman(t)
@@ -100,16 +114,7 @@ func TestMaxDials(t *testing.T) {
 	had := d.connections.Load()
 	sh.CloseIdle()
 	first := acquire(t, l, pool.Want{})
-	for range 30 {
-		wg.Go(func() {
-			c, err := l.Acquire(context.Background(), pool.Want{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			c.Release()
-		})
-	}
+	borrow(t, l, 30, &wg)
 	first.Release()
 	wg.Wait()
 	if n := d.connections.Load() - had; n > 15 {
@@ -128,16 +133,7 @@ func TestRamp(t *testing.T) {
 	began := time.Now()
 	sh.Seek(false)
 	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			c, err := l.Acquire(context.Background(), pool.Want{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			c.Release()
-		})
-	}
+	borrow(t, l, 4, &wg)
 	for d.now.Load() < 4 {
 		if n := d.now.Load(); n > 1 && time.Since(began) < 500*time.Millisecond {
 			t.Fatalf("%d logins at a time", n)
