@@ -50,4 +50,6 @@ type HomeDraws struct {
 	Any       bool     // also from sequences that are not known
 	// Last says that such a draw comes after those of weft, in the order of columns.
 	Last bool
+	// Sets says that a sequence is set to another value (setval): values that were drawn in advance are void.
+	Sets bool
 }

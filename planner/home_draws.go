@@ -62,6 +62,9 @@ func (h *homeDraws) look(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {
 		f, ok := m.(*pg.FuncCall)
+		if ok && lastName(f.Funcname) == "setval" {
+			h.sets()
+		}
 		if !ok || lastName(f.Funcname) != "nextval" {
 			return true
 		}
@@ -70,6 +73,14 @@ func (h *homeDraws) look(n *pg.Node) bool {
 		return true
 	})
 	return found
+}
+
+// sets notes that a sequence is set.
+func (h *homeDraws) sets() {
+	if h.found == nil {
+		h.found = &plan.HomeDraws{}
+	}
+	h.found.Sets = true
 }
 
 // note notes a draw from a sequence, or from an unknown one if the name is empty.

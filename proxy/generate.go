@@ -357,6 +357,10 @@ func (d *drawn) noteHome(h *plan.HomeDraws) {
 	if h.Any {
 		clear(d.values)
 	}
+	if h.Sets {
+		d.s.record.done.resequence = true
+		d.s.record.done.bits |= parser.AdvancesSequence
+	}
 	for _, name := range h.Sequences {
 		delete(d.values, strings.Join(identifiers(name), "."))
 	}
