@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"proxy/admit", "proxy/routine"},
 	{"proxy/job"},
 	{"proxy/vigil", "proxy/hold"},
-	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues", "proxy/limiter", "proxy/fence", "proxy/roster", "proxy/seek", "proxy/floor", "proxy/durable", "proxy/failovers", "proxy/ledger", "proxy/copies", "proxy/gate", "proxy/halt", "proxy/points", "proxy/password", "proxy/own", "proxy/table"},
+	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover", "proxy/judge", "proxy/chronicle", "proxy/throttler", "proxy/queues", "proxy/limiter", "proxy/fence", "proxy/roster", "proxy/seek", "proxy/floor", "proxy/lot", "proxy/durable", "proxy/failovers", "proxy/ledger", "proxy/copies", "proxy/gate", "proxy/halt", "proxy/points", "proxy/password", "proxy/own", "proxy/table"},
 	{"proxy/target", "proxy/custom"},
 	{"proxy/pause"},
 	{"console/dialogue"},

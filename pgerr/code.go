@@ -12,6 +12,7 @@ const (
 	InvalidParameterValue        = "22023"
 	CharacterNotInRepertoire     = "22021"
 	BadCopyFileFormat            = "22P04"
+	SequenceLimit                = "2200H"
 	ForeignKeyViolation          = "23503"
 	UniqueViolation              = "23505"
 	ExclusionViolation           = "23P01"

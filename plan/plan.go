@@ -75,6 +75,10 @@ type Plan struct {
 	// share. Nil for none.
 	Generate *Generate
 
+	// Lots are the sequences that triggers which the text fires draw from on the shards that run it, qualified and quoted:
+	// each shard must have been given a lot of values.
+	Lots []string
+
 	// HomeDraws says what a statement over several shards draws on the home shard itself. Nil for nothing.
 	HomeDraws *HomeDraws
 

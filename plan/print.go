@@ -54,6 +54,9 @@ func (p *Plan) String() string {
 	if p.Generate != nil {
 		p.Generate.print(&b)
 	}
+	for _, s := range p.Lots {
+		fmt.Fprintf(&b, "  lots of %s\n", s)
+	}
 	if p.Change != nil {
 		p.Change.print(&b)
 	}

@@ -21,6 +21,7 @@ func (p *Plan) Size() int64 {
 		}
 		n += stringsSize(g.Columns)
 	}
+	n += stringsSize(p.Lots)
 	if h := p.HomeDraws; h != nil {
 		n += int64(unsafe.Sizeof(*h)) + piece + stringsSize(h.Sequences)
 	}

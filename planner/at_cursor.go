@@ -39,7 +39,7 @@ func (wr writes) atCursor(original *pg.Node, types []uint32) {
 	default:
 		p := wr.planAtKey(original, t, types)
 		looksUp := slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return c.any(l.Columns) || c.any(l.Uses) })
-		wr.a.out.AtCursor = p != nil && !looksUp && !p.Strays && wr.a.reach().keyedByParams(p, t)
+		wr.a.out.AtCursor = p != nil && !looksUp && !p.Strays && p.Generate == nil && len(p.Lots) == 0 && wr.a.reach().keyedByParams(p, t)
 		if wr.a.out.AtCursor {
 			return
 		}

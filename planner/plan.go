@@ -177,7 +177,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change, out.Function, out.Across, out.Described, out.Routine = nil, nil, nil, nil, nil, false, ""
+		out.Instances, out.Generate, out.Lots, out.Change, out.Function, out.Across, out.Described, out.Routine = nil, nil, nil, nil, nil, nil, false, ""
 		return
 	}
 	if out.Route == plan.Keyed {

@@ -26,6 +26,8 @@ type keeper struct {
 	name string // of the argument
 	// timed: a statement in it reads the time of its transaction. writes: it may change rows.
 	timed, writes bool
+	// lots are the sequences that it, or triggers that it fires, draw from on its shard.
+	lots []string
 }
 
 // maxKept bounds how deep routines that keep to an argument call each other.
@@ -154,7 +156,7 @@ func (re reach) keeper(f *catalog.Function) *keeper {
 	if p.table == nil {
 		return nil
 	}
-	k := &keeper{name: src.Args[p.argument].Name, timed: p.timed, writes: p.writes || f.Changes || len(f.Reach.Writes) > 0 || f.Volatility == 'v'}
+	k := &keeper{name: src.Args[p.argument].Name, lots: p.lots, timed: p.timed, writes: p.writes || f.Changes || len(f.Reach.Writes) > 0 || f.Volatility == 'v'}
 	k.argument, k.table = p.position(src), p.keyed(src)
 	return k
 }
@@ -231,6 +233,7 @@ type proof struct {
 	argument      int
 	table         *table
 	timed, writes bool
+	lots          []string // see keeper
 }
 
 // statement reports whether a statement of the routine keeps to the argument.
@@ -261,7 +264,7 @@ func (p *proof) planned(n *pg.Node) bool {
 		return false
 	}
 	pl := makePlan(p.re.a.env, sql, sc.Literals, p.types, unlessCertain)
-	p.timed, p.writes = p.timed || pl.Timed, p.writes || pl.Writes
+	p.timed, p.writes, p.lots = p.timed || pl.Timed, p.writes || pl.Writes, append(p.lots, pl.Lots...)
 	if pl.Generate != nil || pl.Change != nil || pl.Function != nil || pl.Explain != nil || pl.Lookups || pl.Strays || pl.Looks || pl.AtCursor || pl.Unread || pl.Missing != "" || pl.Waits {
 		return false
 	}
@@ -383,6 +386,7 @@ func (l *level) keptCall(k *keeper, name string) {
 	out.Routine, out.Described = name, true
 	out.Timed = out.Timed || k.timed
 	out.Writes = out.Writes || k.writes
+	l.a.reach().needLots(k.lots)
 	l.a.why("%s keeps to rows whose key is its argument %s", name, k.name)
 }
 

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -53,7 +52,7 @@ func (re reach) mayTrigger(rel *catalog.Relation, t *table, tr *catalog.Trigger,
 		return
 	case sharded != "":
 		if s := re.strays(rel, t, tr, f); s != nil && s.why != "" {
-			re.a.unsupported("A trigger cannot draw from a sequence of the home shard: give the column a default that needs none, such as gen_random_uuid(), or a value.",
+			re.a.unsupported("Give the column a value, or a default that every shard can make, such as gen_random_uuid() or a sequence without routed ids.",
 				"trigger function %q of %q %s", f.Name.Name, on, s.why)
 			re.tellLine(s.line, s.sql)
 			return
@@ -181,7 +180,6 @@ func (re reach) keptBeside(t *table, st *flow.Statement) (kept bool, why string)
 		return false, ""
 	}
 	strict := re.nullable(original)
-	draws, column := re.drawnBy(original)
 	stmt := original
 	if strict {
 		stmt, _ = st.Tree(true)
@@ -210,16 +208,19 @@ func (re reach) keptBeside(t *table, st *flow.Statement) (kept bool, why string)
 	env.triggers++
 	env.Options = parser.Options{}
 	p := makePlan(&env, sql, sc.Literals, types, later)
-	if p.Route == plan.Keyed && p.Generate != nil && column != nil {
-		return false, fmt.Sprintf("inserts into %q, whose column %q draws from sequence %q", draws.Name.Name, column.Name, column.Sequence.Name)
+	if !re.keyedByParams(p, t) {
+		return false, ""
 	}
-	return re.keyedByParams(p, t), ""
+	lots, why := drawnOnShard(p)
+	if why == "" {
+		re.needLots(lots)
+	}
+	return why == "", why
 }
 
-// keyedByParams reports whether the key of every sharded table in a plan is the parameters. Values
-// that weft would supply do not exist inside a trigger.
+// keyedByParams reports whether the key of every sharded table in a plan is the parameters.
 func (re reach) keyedByParams(p *plan.Plan, t *table) bool {
-	if p.Route != plan.Keyed || p.Generate != nil {
+	if p.Route != plan.Keyed {
 		return false
 	}
 	for _, in := range p.Instances {

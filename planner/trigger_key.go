@@ -112,27 +112,3 @@ func (re reach) nullable(stmt *pg.Node) bool {
 	})
 	return nullable
 }
-
-// drawnBy returns a column that draws from a sequence, with its table, if a statement inserts into
-// the table without a value for the column.
-func (re reach) drawnBy(stmt *pg.Node) (rel *catalog.Relation, column *catalog.Column) {
-	ins := stmt.GetInsertStmt()
-	if ins == nil {
-		return nil, nil
-	}
-	rel, t := re.a.relation(ins.Relation)
-	if t == nil {
-		return nil, nil
-	}
-	given, values := setting(ins.Cols).columns, 0
-	if lists := ins.SelectStmt.GetSelectStmt().GetValuesLists(); len(lists) > 0 {
-		values = len(lists[0].GetList().GetItems())
-	}
-	for i := range rel.Columns {
-		c := &rel.Columns[i]
-		if drawsFrom(c) && !slices.Contains(given, c.Name) && (len(given) > 0 || i >= values) {
-			return rel, c
-		}
-	}
-	return nil, nil
-}

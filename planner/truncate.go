@@ -45,11 +45,11 @@ func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 		return plan.Refused
 	case len(have) == 0:
 		return plan.Home
-	case len(have) == len(n.Relations) && len(home) == 0:
+	case len(have) == len(n.Relations) && len(home) == 0 && !n.RestartSeqs:
 		return cm.everywhere()
 	}
 	fewer := proto.Clone(n).(*pg.TruncateStmt)
-	fewer.Relations = have
+	fewer.Relations, fewer.RestartSeqs = have, false // only the home shard's sequences count on
 	if r := cm.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_TruncateStmt{TruncateStmt: fewer}}); r != plan.Every {
 		return r
 	}

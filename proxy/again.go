@@ -30,6 +30,10 @@ func (re *reach) makesWay(err error) bool {
 func (re *reach) mayAgain(err error) error {
 	if isStray(err) == nil {
 		re.calmDown() // the failed attempt had to end soon, the next one need not
+		if re.s.drawn.isDry(err) {
+			_, err = re.s.drawn.refill("")
+			return err
+		}
 		return nil
 	}
 	return re.s.route.letStray(err)

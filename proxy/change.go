@@ -267,7 +267,11 @@ func (cm *commit) publish(n news) {
 
 // publish enters the news in the directory and waits until every proxy has them.
 func (k *keeper) publish(ctx context.Context, n news) error {
+	told := false
 	next, err := k.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if told = n.pending != "" && !n.roles && old.FindPending(n.pending) == nil; told {
+			return old, nil // the resolver, or the session, was faster
+		}
 		next := old.Clone()
 		if n.schema {
 			next.Schemas = counted(next.Schemas, n.database)
@@ -303,7 +307,11 @@ func (k *keeper) publish(ctx context.Context, n news) error {
 	if err != nil {
 		return err
 	}
-	return k.spreadVersion(ctx, next.Version)
+	if err := k.spreadVersion(ctx, next.Version); err != nil || told || !n.resequence {
+		return err
+	}
+	k.voidLots(ctx, n.database, n.outcome == twopc.Aborted)
+	return nil
 }
 
 // counted counts one more change of a database.

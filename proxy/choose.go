@@ -30,6 +30,11 @@ func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts,
 		in.cursor = at != nil || atErr != nil
 	}
 	var missing []executor.Missing
+	if len(p.Lots) > 0 && how != asParse {
+		if err := rt.s.drawn.ensureLots(p); err != nil {
+			return choice{}, err
+		}
+	}
 	rt.touch.begin()
 	for {
 		do := decidePlanned(p, f, in)

@@ -10,6 +10,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/primary"
 	"weft/proxy/floor"
 	"weft/proxy/peer"
 	"weft/sequence"
@@ -75,14 +76,42 @@ func redraws(err error) bool {
 		errors.As(err, &e) && (e.Code == pgerr.AdminShutdown || e.Code == "57P02")
 }
 
-// draw tries to draw once. It waits while the home shard has no primary.
-func (d source) draw(ctx context.Context, name sequence.Name, n int) ([]int64, error) {
-	snap := d.srv.cfg.Snapshot()
-	epoch := epochOf(snap, name.Database)
-	user, role, _ := strings.Cut(name.Role, "\x00")
-	c, err := d.backend(ctx, snap, name.Database, user)
+// drawRun draws values that follow each other, with weft's own rights.
+func (d source) drawRun(ctx context.Context, database, seq string, n int, increment int64) (low, high int64, err error) {
+	name := sequence.Name{Database: database, Sequence: quoted(seq)}
+	for try := 1; ; try++ {
+		err = d.exec(ctx, name, sequence.RunMessage(name.Sequence, n, increment), func(rows [][]string) (values []int64, at primary.LSN, err error) {
+			var last int64
+			low, high, last, at, err = sequence.DrawnRun(rows)
+			return []int64{low, last}, at, err
+		})
+		if err == nil || try == drawTries || ctx.Err() != nil || !redraws(err) {
+			return low, high, err
+		}
+	}
+}
+
+// draw tries to draw once.
+func (d source) draw(ctx context.Context, name sequence.Name, n int) (values []int64, err error) {
+	_, role, _ := strings.Cut(name.Role, "\x00")
+	err = d.exec(ctx, name, sequence.Message(name.Sequence, n, role), func(rows [][]string) (_ []int64, at primary.LSN, err error) {
+		values, at, err = sequence.Drawn(rows)
+		return values, at, err
+	})
 	if err != nil {
 		return nil, err
+	}
+	return values, nil
+}
+
+// exec sends a message to the home shard that draws values, which read finds in the answer. It waits while the home shard has no primary.
+func (d source) exec(ctx context.Context, name sequence.Name, message string, read func(rows [][]string) ([]int64, primary.LSN, error)) error {
+	snap := d.srv.cfg.Snapshot()
+	epoch := epochOf(snap, name.Database)
+	user, _, _ := strings.Cut(name.Role, "\x00")
+	c, err := d.backend(ctx, snap, name.Database, user)
+	if err != nil {
+		return err
 	}
 	defer func() {
 		if c != nil {
@@ -91,23 +120,23 @@ func (d source) draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	}()
 	timeline := c.Generation().Timeline
 	if err := d.srv.keeper.floors.Ensure(ctx, name.Database, name.Sequence, timeline); err != nil {
-		return nil, err
+		return err
 	}
 	stop := context.AfterFunc(ctx, c.Interrupt)
-	rows, err := c.Exec(sequence.Message(name.Sequence, n, role))
+	rows, err := c.Exec(message)
 	if !stop() && err == nil {
 		err = context.Cause(ctx) // a cancel request may still be on its way to the backend
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.Release()
 	c = nil
-	values, at, err := sequence.Drawn(rows)
+	values, at, err := read(rows)
 	if err == nil && !d.srv.keeper.floors.marks.Note(name.Database, name.Sequence, epoch, timeline, values, at) {
 		err = errRedraw
 	}
-	return values, err
+	return err
 }
 
 // drawer is a connection for one draw.

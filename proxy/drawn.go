@@ -15,7 +15,9 @@ type drawn struct {
 	// unentitled are the sequences that the session's role may not draw from.
 	unentitled map[sequence.Name]bool
 	fresh      [][]byte // values drawn for the next Bind
-	loans      []loan
+	// lots are the sequences from which triggers of the session's statements draw on shards.
+	lots  []string
+	loans []loan
 }
 
 // keepFresh keeps a copy of the values that were drawn to place a Parse. The Bind that follows gets

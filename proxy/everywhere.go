@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -236,7 +235,7 @@ func (ev *everywhere) onSpread(e *spread) {
 		}
 		c, err := ev.enlist(lane)
 		if err == nil {
-			err = ev.execBeside(c, catalog.Carried(e.elsewhere()))
+			err = ev.execElsewhere(c, e.elsewhere(), len(e.renumbers) > 0)
 		}
 		if err != nil {
 			e.err = e.elsewhereFailed(ev.s.route.snap.Shards[i].Name, pgerr.From(err))

@@ -8,6 +8,7 @@ import (
 	"weft/proxy/halt"
 	"weft/proxy/ledger"
 	"weft/proxy/limiter"
+	"weft/proxy/lot"
 	"weft/proxy/own"
 	"weft/proxy/points"
 	"weft/proxy/queues"
@@ -55,7 +56,9 @@ type keeper struct {
 	durable *durable.Keeper
 	// floors keep sequences above what was drawn from them.
 	floors *floors
-	guard  *gate.Guard // backends that hold a gate for too long
+	// lots are the values of sequences that shards give out to triggers.
+	lots  *lot.Lots
+	guard *gate.Guard // backends that hold a gate for too long
 	// copies are the copies of the directory on the shards.
 	copies *copies.Copies
 }

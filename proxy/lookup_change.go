@@ -173,6 +173,11 @@ func (lk *lookups) finishFollowing(e *spread) error {
 			return err
 		}
 	}
+	if len(e.renumbers) > 0 {
+		if err := lk.s.every.sealElsewhere(); err != nil {
+			return err
+		}
+	}
 	if len(e.plan.Change.Lookups) > 0 {
 		if err := lk.afterLookups(e.plan.Change); err != nil {
 			return err

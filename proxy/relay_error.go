@@ -36,6 +36,13 @@ func (p *pipe) answerError(c *pool.Conn, o *op, body []byte) error {
 	if bytes.Contains(body, idConstraint) {
 		body = p.s.route.strayedBody(body)
 	}
+	if len(p.s.drawn.lots) > 0 {
+		told, err := p.s.drawn.evadesDry(c, body)
+		if err != nil {
+			return err
+		}
+		body = told
+	}
 	body = driftedBody(&p.s.route, c, body)
 	p.onError(c, body)
 	return nil

@@ -28,6 +28,7 @@ type run struct {
 	limit  int32 // the row limit of an Execute
 	kind   tally.Kind
 	knots  int8 // deadlocks in which the statement has given way, see again.go
+	dry    int8 // how often a lot was used up under the statement, see lots.go
 	gone   int8 // how often a row in the way of the statement has gone, see lookup_gone.go
 	simple bool // the statement is a simple query
 	failed bool // the statement has failed

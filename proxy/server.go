@@ -118,7 +118,7 @@ func New(cfg Config) (*Server, error) {
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.memory.routers.New = func() any { return new(router) }
-	s.keeper.floors, s.keeper.durable = newFloors(s), newDurable(s)
+	s.keeper.floors, s.keeper.lots, s.keeper.durable = newFloors(s), newLots(s), newDurable(s)
 	s.keeper.failovers, s.keeper.halts, s.keeper.points = newFailovers(s), newHalts(s), newPoints(s)
 	s.keeper.ledger = newLedger(s)
 	s.sequences = sequence.New(source{s}, sequence.Config{})

@@ -41,7 +41,7 @@ func (rt *routing) holdsBack(x *gathering, err error) bool {
 	if err == nil || !x.repeat.possible() {
 		return false
 	}
-	if isStray(err) == nil && !rt.s.lookups.looksAgain(x, err) {
+	if isStray(err) == nil && !rt.s.drawn.triesLots(err) && !rt.s.lookups.looksAgain(x, err) {
 		if err = rt.s.reach.asInterrupted(err); !rt.s.reach.makesWay(err) {
 			return false
 		}
@@ -126,13 +126,16 @@ func runAgain(e *pgerr.Error) *pgerr.Error {
 // way.
 func (rt *routing) refuseStray(err error) error {
 	e := isStray(err)
-	if e == nil {
+	if e == nil && !rt.s.drawn.isDry(err) {
 		return err
 	}
 	if rt.s.legs.atFailed() {
 		if err := rt.s.tx.failAll(); err != nil {
 			return err
 		}
+	}
+	if e == nil {
+		return rt.s.drawn.refilled(err, "")
 	}
 	if err := rt.letStray(err); err != nil {
 		return err

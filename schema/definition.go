@@ -260,7 +260,7 @@ func applyObjects(s *session, objects []Object) error {
 			if err := s.only(o.Dress...); err != nil {
 				return err
 			}
-		case !slices.Equal(there.Create, o.Create):
+		case !slices.Equal(endless(there.Create), endless(o.Create)):
 			return pgerr.New(pgerr.DuplicateObject, "the %s %s on shard %q differs from the one on the home shard", o.Kind, o.Name, s.shard).
 				WithDetail("Home: %s. There: %s.", strings.Join(o.Create, "; "), strings.Join(there.Create, "; ")).
 				WithHint("Make them equal, or drop the one on %s if nothing needs it.", s.shard)

@@ -155,7 +155,7 @@ func (c *comparison) table(n catalog.Name) error {
 // constraints.
 func (d *Definition) lines() []string {
 	var out []string
-	for _, sql := range slices.Concat(d.Before, d.After) {
+	for _, sql := range endless(slices.Concat(d.Before, d.After)) {
 		parts := strings.Split(sql, "\n\t")
 		for i, p := range parts {
 			if i > 0 {
@@ -252,7 +252,7 @@ func (c *comparison) object(kind, name string) error {
 		c.add(kind+" "+name, "is missing")
 		return nil
 	}
-	if !slices.Equal(want.Create, have.Create) {
+	if !slices.Equal(endless(want.Create), endless(have.Create)) {
 		c.add(kind+" "+name, "is %s; on the home shard it is %s", strings.Join(have.Create, "; "), strings.Join(want.Create, "; "))
 	}
 	c.sets(kind+" "+name, want.Dress, have.Dress)

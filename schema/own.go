@@ -62,6 +62,7 @@ var ownSteps = [][]string{
 	{sqlFile("own/28_failovers")},
 	{sqlFile("own/29_backups")},
 	{sqlFile("own/30_part")},
+	{sqlFile("own/31_lot")},
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

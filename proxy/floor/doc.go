@@ -13,7 +13,8 @@
 //  1. The sequence is locked by an advisory lock, which draws do not take: one proxy does what follows, and table weft.floor tells the
 //     others that it was done.
 //  2. All proxies say how far they have drawn. From then on they use no value that they draw from the old primary.
-//  3. All shards say what the last values in their rows are: proxies that are dead cannot say how far they have drawn.
+//  3. All shards say what the last values in their rows are, and in their lots (package lot): proxies that are dead cannot say how far they
+//     have drawn.
 //  4. The sequence is set above all of that, if it is not.
 //
 // Draws wait meanwhile, and nothing else does.

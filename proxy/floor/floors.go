@@ -253,11 +253,26 @@ func (r *raising) usedAt(ctx context.Context, shard string, state sequence.State
 	if _, err := c.Exec("BEGIN"); err != nil {
 		return nil, err
 	}
-	out, err := r.usedOn(ctx, c, state, columns, horizon, nil)
+	out, err := r.lotEnd(c)
+	if err == nil {
+		out, err = r.usedOn(ctx, c, state, columns, horizon, out)
+	}
 	if err == nil {
 		_, err = c.Exec("COMMIT")
 	}
 	return out, err
+}
+
+// lotEnd returns the last value that was given to a shard for its triggers, see package lot.
+func (r *raising) lotEnd(c Conn) ([]int64, error) {
+	rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.lot') IS NOT NULL AND pg_catalog.to_regclass(" + quote.Literal(r.sequence) + ") IS NOT NULL")
+	if err != nil || rows[0][0] != "t" {
+		return nil, err
+	}
+	if rows, err = c.Exec(sequence.LotEndSQL(r.sequence)); err != nil {
+		return nil, err
+	}
+	return sequence.Numbers(rows)
 }
 
 // scanTime is how long a shard looks for the last numbers of columns without an index.

@@ -1,0 +1,40 @@
+package proxy
+
+import (
+	"regexp"
+
+	"weft/catalog"
+	"weft/pool"
+	"weft/sequence"
+)
+
+// Shards' copies of sequences give no values but those of their lots. A command that makes or changes sequences would meet the ends of
+// lots, and leaves copies ready to count. So lots end before the command, and copies are used up behind it, in its
+// transaction.
+
+// concernsSequences finds commands that may make or change a sequence.
+var concernsSequences = regexp.MustCompile(`(?i)serial|identity|sequence|nextval|restart|\b(like|execute|type|drop)\b`)
+
+// execElsewhere runs a command on another shard than the home shard. later says that the shard's own values of sequences
+// are needed after the command: then the sequences are used up by sealElsewhere.
+func (ev *everywhere) execElsewhere(c *pool.Conn, command string, later bool) error {
+	concerns := concernsSequences.MatchString(command)
+	if concerns {
+		if _, err := ev.s.srv.keeper.owns.Ensure(ev.s.srv.ctx, c.Shard(), ev.s.db.Name); err != nil {
+			return err
+		}
+		if err := ev.execBeside(c, sequence.EndLotsSQL(command)); err != nil {
+			return err
+		}
+	}
+	err := ev.execBeside(c, catalog.Carried(command))
+	if err != nil || !concerns || later {
+		return err
+	}
+	return ev.execBeside(c, sequence.SealSQL)
+}
+
+// sealElsewhere uses up what a command has made of sequences on all other shards.
+func (ev *everywhere) sealElsewhere() error {
+	return ev.withOthers(func(_ int, c *pool.Conn) error { return ev.execBeside(c, sequence.SealSQL) })
+}
