@@ -55,7 +55,8 @@ func (k *keeper) voidLots(ctx context.Context, database string, held bool) {
 	k.s.crew.Go(k.s.guarded("lots of sequences", func() {
 		for {
 			err := k.lots.Void(k.s.ctx, k.s.cfg.Snapshot(), database)
-			if err == nil || errors.Is(err, errNoShard) {
+			var e *pgerr.Error
+			if err == nil || errors.Is(err, errNoShard) || errors.As(err, &e) && e.Code == pgerr.InvalidCatalogName || len(k.s.cfg.Snapshot().Declared(database)) == 0 {
 				return
 			}
 			k.s.log.Info("shards may have values from before a sequence was set", "database", database, "err", err)
@@ -86,9 +87,6 @@ func (d *drawn) ensureLots(p *plan.Plan) error {
 }
 
 func (d *drawn) waitForLots(seq string) error {
-	if d.s.tx.isOpen() && d.madeSequences() {
-		return notYet(nil)
-	}
 	d.s.reach.heedTimeouts()
 	d.s.reach.patience.queues.Add(1)
 	defer d.s.reach.patience.queues.Add(1)
@@ -99,6 +97,8 @@ func (d *drawn) waitForLots(seq string) error {
 	switch {
 	case errors.As(err, &e) && e.Code == pgerr.UndefinedTable:
 		return nil // the plan is old: either the statement is planned again, or the shard reports what is missing
+	case errors.As(err, &e) && e.Code == pgerr.LockNotAvailable && d.madeSequences():
+		return notYet(err)
 	case errors.As(err, &e) && e.Code == pgerr.LockNotAvailable:
 		return pgerr.New(pgerr.SerializationFailure, "a trigger draws from sequence %s, which was set to another value while transactions were using it", seq).
 			WithHint("Run the transaction again.").WithCause(err)
@@ -109,8 +109,10 @@ func (d *drawn) waitForLots(seq string) error {
 	return err
 }
 
-// madeSequences reports whether the open transaction may have made or set sequences, which others do not see yet.
-func (d *drawn) madeSequences() bool { return d.s.record.done.schema || d.s.record.done.resequence }
+// madeSequences reports whether a transaction is open that may have made or set sequences, which others do not see yet.
+func (d *drawn) madeSequences() bool {
+	return d.s.tx.isOpen() && (d.s.record.done.schema || d.s.record.done.resequence)
+}
 
 func notYet(err error) *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "a trigger draws from a sequence that this transaction has made or set: shards cannot be given values of it yet").
@@ -163,12 +165,14 @@ func shardsNamed(snap *directory.Snapshot, name string) (out []string) {
 
 // refilled returns what a client is told whose transaction has used up a lot, which is filled again.
 func (d *drawn) refilled(err error, shard string) error {
-	if d.s.tx.isOpen() && d.madeSequences() {
-		return notYet(err)
+	if d.madeSequences() {
+		return notYet(err) // the sequence may be one that a lot cannot be given of, however often the client tries
 	}
-	if given, failed := d.refill(shard); failed != nil {
+	given, failed := d.refill(shard)
+	switch {
+	case failed != nil:
 		return failed
-	} else if !given {
+	case !given:
 		return err // it was the home shard, where the sequence itself has come to its end
 	}
 	return pgerr.New(pgerr.SerializationFailure, "a shard had no values of a sequence left for triggers").

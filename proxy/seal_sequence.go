@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"regexp"
+	"strings"
+	"unicode/utf8"
 
 	"weft/catalog"
 	"weft/pool"
@@ -20,10 +22,15 @@ var concernsSequences = regexp.MustCompile(`(?i)serial|identity|sequence|nextval
 func (ev *everywhere) execElsewhere(c *pool.Conn, command string, later bool) error {
 	concerns := concernsSequences.MatchString(command)
 	if concerns {
-		if _, err := ev.s.srv.keeper.owns.Ensure(ev.s.srv.ctx, c.Shard(), ev.s.db.Name); err != nil {
+		own, err := ev.s.srv.keeper.owns.Ensure(ev.s.srv.ctx, c.Shard(), ev.s.db.Name)
+		if err != nil {
 			return err
 		}
-		if err := ev.execBeside(c, sequence.EndLotsSQL(command)); err != nil {
+		named := command
+		if ev.s.out.encoding != "UTF8" {
+			named = inASCII(command) // the shard proves the text as it reads it
+		}
+		if err := ev.execBeside(c, sequence.EndLotsSQL(named, own.Prove(c.PID(), sequence.EndLots, named))); err != nil {
 			return err
 		}
 	}
@@ -37,4 +44,14 @@ func (ev *everywhere) execElsewhere(c *pool.Conn, command string, later bool) er
 // sealElsewhere uses up what a command has made of sequences on all other shards.
 func (ev *everywhere) sealElsewhere() error {
 	return ev.withOthers(func(_ int, c *pool.Conn) error { return ev.execBeside(c, sequence.SealSQL) })
+}
+
+// inASCII returns a text without other characters.
+func inASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf {
+			return -1
+		}
+		return r
+	}, text)
 }

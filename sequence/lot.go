@@ -59,17 +59,22 @@ func ReadLot(rows [][]string) (Lot, error) {
 }
 
 // GiveSQL makes a lot that of a shard. LotsLock is held, and the transaction is to be committed.
-func GiveSQL(sequence string, low, high int64) string {
+func GiveSQL(sequence string, increment, low, high int64) string {
 	return fmt.Sprintf("INSERT INTO weft.lot (sequence, low, high, ends) SELECT seqrelid, %[3]d, %[4]d, seqmax FROM pg_catalog.pg_sequence WHERE seqrelid = %[2]s::pg_catalog.regclass "+
-		"ON CONFLICT (sequence) DO UPDATE SET low = excluded.low, high = excluded.high; ALTER SEQUENCE %[1]s MAXVALUE %[4]d RESTART WITH %[3]d", sequence, quote.Literal(sequence), low, high)
+		"ON CONFLICT (sequence) DO UPDATE SET low = excluded.low, high = excluded.high; ALTER SEQUENCE %[1]s INCREMENT BY %[5]d MAXVALUE %[4]d RESTART WITH %[3]d", sequence, quote.Literal(sequence), low, high, increment)
 }
 
 // VoidSQL ends all lots of a shard. LotsLock is held.
 const VoidSQL = "SELECT pg_catalog.setval(s.seqrelid, s.seqmax, true) FROM weft.lot l JOIN pg_catalog.pg_sequence s ON s.seqrelid = l.sequence; " +
 	"UPDATE weft.lot SET low = 0, high = 0; DELETE FROM weft.lot l WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_sequence s WHERE s.seqrelid = l.sequence)"
 
+// EndLots is what a call of EndLotsSQL is proved by, with the command.
+const EndLots = "end_lots"
+
 // EndLotsSQL ends the lots of sequences that a command may change, before the command.
-func EndLotsSQL(command string) string { return "SELECT weft.end_lots(" + quote.Literal(command) + ")" }
+func EndLotsSQL(command, proof string) string {
+	return "SELECT weft.end_lots(" + quote.Literal(command) + ", " + quote.Literal(proof) + ")"
+}
 
 // SealSQL uses up the copies of sequences that a command has made or let start again, as far as the role may set them.
 const SealSQL = `SELECT pg_catalog.setval(s.seqrelid, CASE WHEN s.seqincrement > 0 THEN s.seqmax ELSE s.seqmin END, true)
@@ -100,7 +105,7 @@ func ExactStateSQL(sequence string) string {
 // RunMessage draws n values, in one message to the home shard, as Message does. The rows of the answer are for DrawnRun. Other draws may take values
 // in between: the longest run of values that follow each other is the lot, and the others are holes.
 func RunMessage(sequence string, n int, increment int64) string {
-	return fmt.Sprintf("BEGIN; SET LOCAL synchronous_commit = on; SELECT pg_catalog.min(v), pg_catalog.max(v), pg_catalog.max(pg_catalog.max(v)) OVER () FROM ("+
+	return fmt.Sprintf("BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s'; SELECT pg_catalog.min(v), pg_catalog.max(v), pg_catalog.max(pg_catalog.max(v)) OVER () FROM ("+
 		"SELECT v, v::numeric - %d * pg_catalog.row_number() OVER (ORDER BY v) AS run FROM (SELECT pg_catalog.nextval(%s) AS v FROM pg_catalog.generate_series(1, %d)) d"+
 		") r GROUP BY run ORDER BY pg_catalog.count(*) DESC LIMIT 1; %s; COMMIT; DISCARD SEQUENCES", increment, quote.Literal(sequence), n, durable)
 }

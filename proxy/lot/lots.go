@@ -235,10 +235,7 @@ func (l *Lots) homeState(ctx context.Context, snap *directory.Snapshot, k *known
 	}
 	defer c.Terminate()
 	defer context.AfterFunc(ctx, c.Interrupt)()
-	if _, err := c.Exec("BEGIN; SET LOCAL lock_timeout = '" + patience + "'; " + sequence.NoteSQL(k.sequence) + "; COMMIT"); err != nil {
-		return sequence.State{}, err
-	}
-	rows, err := c.Exec(sequence.ExactStateSQL(k.sequence))
+	rows, err := c.Exec(patiently(patience, sequence.NoteSQL(k.sequence)+"; "+sequence.ExactStateSQL(k.sequence)))
 	if err != nil {
 		return sequence.State{}, err
 	}
@@ -264,7 +261,7 @@ func (l *Lots) fillOne(ctx context.Context, k *known, shard string, f filling) e
 	}
 	defer c.Terminate()
 	defer context.AfterFunc(ctx, c.Interrupt)()
-	if enough, err := hasEnough(c, k, f); err != nil || enough {
+	if enough, err := hasEnough(c, f, patiently(f.patience, sequence.LotSQL(k.sequence))); err != nil || enough {
 		return err
 	}
 	epoch := l.cfg.Epoch(l.cfg.Snapshot(), k.database)
@@ -292,9 +289,14 @@ func (l *Lots) fillOne(ctx context.Context, k *known, shard string, f filling) e
 	return nil
 }
 
-// hasEnough reports whether the lot of a shard has enough values left.
-func hasEnough(c Conn, k *known, f filling) (bool, error) {
-	rows, err := c.Exec(sequence.LotSQL(k.sequence))
+// patiently returns statements as a transaction that waits for locks no longer than that.
+func patiently(patience, statements string) string {
+	return "BEGIN; SET LOCAL lock_timeout = '" + patience + "'; " + statements + "; COMMIT"
+}
+
+// hasEnough reports whether the lot of a shard, which a text asks for, has enough values left.
+func hasEnough(c Conn, f filling, ask string) (bool, error) {
+	rows, err := c.Exec(ask)
 	if err != nil {
 		return false, err
 	}
@@ -304,10 +306,10 @@ func hasEnough(c Conn, k *known, f filling) (bool, error) {
 
 // offer gives values to a shard, unless another proxy has done so meanwhile.
 func offer(c Conn, k *known, f filling, low, high int64) (given bool, err error) {
-	if enough, err := hasEnough(c, k, f); err != nil || enough {
+	if enough, err := hasEnough(c, f, sequence.LotSQL(k.sequence)); err != nil || enough {
 		return false, err
 	}
-	_, err = c.Exec(sequence.GiveSQL(k.sequence, low, high))
+	_, err = c.Exec(sequence.GiveSQL(k.sequence, f.increment, low, high))
 	return err == nil, err
 }
 

@@ -66,15 +66,14 @@ func (c *conn) Exec(sql string) ([][]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case strings.Contains(sql, "VALUES ("): // NoteSQL
-		w.noted = true
 	case sql == sequence.NotedSQL:
 		if w.noted {
 			return [][]string{{}}, nil
 		}
-	case strings.HasPrefix(sql, "SELECT s.seqincrement, s.seqmin"): // ExactStateSQL
+	case strings.Contains(sql, "SELECT s.seqincrement, s.seqmin"): // NoteSQL and ExactStateSQL
+		w.noted = true
 		return [][]string{{"1", "1", "1000000000", fmt.Sprint(w.cycle)[:1], fmt.Sprint(w.next), ""}}, nil
-	case strings.HasPrefix(sql, "SELECT s.seqincrement, s.seqmax"): // LotSQL
+	case strings.Contains(sql, "SELECT s.seqincrement, s.seqmax"): // LotSQL
 		l := w.lots[c.shard]
 		if l.High == 0 {
 			return [][]string{{"1", "1000000000", "1000000000", "t", "", ""}}, nil
