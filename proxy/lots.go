@@ -143,8 +143,13 @@ func (d *drawn) refill(shard string) (given bool, err error) {
 	ctx, stop := context.WithTimeout(d.s.srv.ctx, lotTime)
 	defer stop()
 	snap := d.s.srv.cfg.Snapshot()
-	for _, seq := range d.lots {
+	for _, seq := range slices.Clone(d.lots) {
 		news, err := d.s.srv.keeper.lots.Refill(ctx, snap, d.s.db.Name, seq, shardsNamed(snap, shard))
+		var e *pgerr.Error
+		if errors.As(err, &e) && e.Code == pgerr.UndefinedTable { // it has another name by now, or is gone
+			d.lots = slices.DeleteFunc(d.lots, func(s string) bool { return s == seq })
+			continue
+		}
 		if err != nil {
 			return given, err
 		}
