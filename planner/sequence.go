@@ -13,7 +13,7 @@ import (
 	"weft/quote"
 )
 
-// Values of a sequence are drawn on the home shard alone. The other shards have the sequences that
+// Values of a sequence are drawn on the home shard alone, but for lots (package proxy/lot). The other shards have the sequences that
 // defaults of declared tables name, used up: see package schema. So a command that changes such a
 // sequence goes to all shards, and leaves it used up there.
 

@@ -45,7 +45,7 @@ FROM pg_collation c WHERE c.oid = to_regcollation($name)`,
 
 	"function": `SELECT pg_get_functiondef(oid) FROM pg_proc WHERE oid = to_regprocedure($name) AND prokind IN ('f', 'p', 'w')`,
 
-	// Values of a sequence are drawn on the home shard alone. On the other shards the sequence is
+	// Values of a sequence are drawn on the home shard alone, until triggers need a lot (package proxy/lot). On the other shards the sequence is
 	// used up, so that a DEFAULT that weft did not fill in fails instead of giving an id twice.
 	"sequence": `SELECT unnest(ARRAY[format('CREATE SEQUENCE %s AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s NO CYCLE',
   seqrelid::regclass, seqtypid::regtype, seqincrement, seqmin, seqmax, seqstart, seqcache),
